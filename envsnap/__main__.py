@@ -1,0 +1,7 @@
+"""`python -m envsnap`."""
+
+import sys
+
+from envsnap.cli import main
+
+sys.exit(main())

@@ -1,0 +1,173 @@
+"""Capture: run every collector against a host, side by side, within a deadline.
+
+Each collector has a thread of its own. One that hangs, raises or yields nonsense costs its own section alone:
+whatever it had yielded is kept, and the section says what happened.
+"""
+
+from __future__ import annotations
+
+import math
+import resource
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+
+from envsnap import __version__, collectors
+from envsnap.host import Host, LiveHost
+from envsnap.keys import Key, Type, is_path, pattern_of
+from envsnap.reading import Error, Found, Json, Missing, Unavailable, Value, describe
+from envsnap.redact import Redactor
+from envsnap.scope import Scope
+from envsnap.snapshot import Section, Snapshot
+
+DEADLINE_SECONDS = 10.0
+
+Progress = Callable[[list[str], float], None]
+"""Called with the sections still running and the seconds passed."""
+
+
+@dataclass
+class _Work:
+    """One collector at work: written by its thread, read by the main one when it is done or late."""
+
+    name: str
+    started: float = field(default_factory=time.monotonic)
+    values: dict[str, Json] = field(default_factory=dict)
+    unavailable: dict[str, Unavailable] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+    status: str = "timeout"
+    reason: str = ""
+    complete: bool = False
+    seconds: float = 0.0
+    method: str = ""
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def section(self) -> Section:
+        late = not self.done.is_set()
+        seconds = time.monotonic() - self.started if late else self.seconds
+        # NOTE: dict() copies atomically; a late thread may still be writing.
+        return Section(
+            status="timeout" if late else self.status,
+            complete=self.complete and not late,
+            seconds=seconds,
+            method=self.method,
+            reason=f"did not finish within {seconds:.1f} s" if late else self.reason,
+            values=dict(self.values),
+            unavailable=dict(self.unavailable),
+            errors=dict(self.errors),
+        )
+
+
+def capture(
+    scope: Scope | None = None,
+    host: Host | None = None,
+    *,
+    deadline: float = DEADLINE_SECONDS,
+    only: Iterable[str] = (),
+    redactor: Redactor | None = None,
+    progress: Progress | None = None,
+) -> Snapshot:
+    """Take a snapshot.
+
+    `deadline` is in seconds; `only` names sections (default: all). `progress` is called about once a second
+    with the names of the sections still running and the seconds passed. Never raises for anything that the
+    machine does: a section says what went wrong. Creates no CUDA context, takes no lock, writes nothing but
+    envsnap's own cache (`scope.cache`) and, where a secret was found, the key of its hash.
+    """
+    scope = scope or Scope()
+    host = host or LiveHost()
+    redactor = redactor or Redactor()
+    started = time.monotonic()
+    cpu = time.process_time()
+    host.deadline = started + deadline
+    wanted = tuple(only) or collectors.names()
+    work = [_Work(name) for name in wanted]
+    for item in work:
+        threading.Thread(target=_collect, args=(item, host, scope, redactor), daemon=True, name=item.name).start()
+    _wait(work, started, deadline, progress)
+    sections = {item.name: item.section() for item in work}
+    return Snapshot(
+        captured_at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        sections=sections,
+        envsnap=__version__,
+        scope=redactor.clean(scope.as_json()),
+        cost={
+            "wall_seconds": round(time.monotonic() - started, 4),
+            "cpu_seconds": round(time.process_time() - cpu, 4),
+            "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        },
+        redaction=redactor.summary(),
+    )
+
+
+def _wait(
+    work: list[_Work], started: float, deadline: float, progress: Callable[[list[str], float], None] | None
+) -> None:
+    while running := [item for item in work if not item.done.is_set()]:
+        passed = time.monotonic() - started
+        if passed >= deadline:
+            return
+        if progress and passed >= 1.0:
+            progress([item.name for item in running], passed)
+        running[0].done.wait(min(1.0, deadline - passed))
+
+
+def _collect(work: _Work, host: Host, scope: Scope, redactor: Redactor) -> None:
+    try:
+        collector = collectors.load(work.name)
+        work.method = collector.METHOD
+        declared = {key.pattern: key for key in collector.KEYS}
+        for path, found in collector.collect(host, scope):
+            _keep(work, path, _checked(declared, path, found), redactor)
+        work.status, work.complete = "ok", True
+    except collectors.Partial as partial:
+        work.status, work.reason = "partial", redactor.clean_text(str(partial))
+    except Missing as missing:
+        work.status, work.reason = ("partial" if work.values else "unavailable"), redactor.clean_text(str(missing))
+    except Exception as error:
+        work.status, work.reason = "error", redactor.clean_text(describe(error))
+    work.seconds = time.monotonic() - work.started
+    work.done.set()
+
+
+def _keep(work: _Work, path: str, found: Found, redactor: Redactor) -> None:
+    if isinstance(found, Value):
+        work.values[path] = redactor.clean_value(path, found.value)
+    elif isinstance(found, Unavailable):
+        work.unavailable[path] = Unavailable(found.why, redactor.clean_text(found.detail))
+    else:
+        work.errors[path] = redactor.clean_text(found.message)
+
+
+def _checked(declared: dict[str, Key], path: str, found: Found) -> Found:
+    """The reading, or an error where a collector broke its own declaration (garbage from the machine does that)."""
+    key = declared.get(pattern_of(path))
+    if key is None:
+        # A whole branch may be unavailable: its path needs only to lie above declared ones.
+        if not isinstance(found, Value) and any(p.startswith(pattern_of(path)) for p in declared):
+            return found
+        return Error(f"no key is declared for {pattern_of(path)}")
+    if not is_path(path):
+        return Error("not a path")
+    if isinstance(found, Value) and not has_type(found.value, key.type):
+        return Error(f"expected {key.type.value}, found {type(found.value).__name__}")
+    return found
+
+
+def has_type(value: Json, kind: Type) -> bool:
+    """Whether a value is of a key's declared type."""
+    if kind in (Type.STRING, Type.TEXT):
+        return isinstance(value, str)
+    if kind is Type.BOOLEAN:
+        return isinstance(value, bool)
+    if kind is Type.INTEGER:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind is Type.NUMBER:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if kind is Type.STRINGS:
+        return isinstance(value, list) and all(isinstance(v, str) for v in value)
+    if kind is Type.INTEGERS:
+        return isinstance(value, list) and all(isinstance(v, int) and not isinstance(v, bool) for v in value)
+    return isinstance(value, dict)

@@ -1,0 +1,217 @@
+"""The one door to the machine: live or recorded, the same interface.
+
+Collectors know only `Host`. Its primitives are requests to `machine.py`, asked singly or in batches; a value
+comes back, or `Missing` is raised for what is unavailable, or `HostError` for what went wrong.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from envsnap import machine
+from envsnap.reading import Error, Found, Json, Missing, Unavailable, Value, Why
+
+T = TypeVar("T")
+Request = Sequence[Json]
+Answer = Sequence[Json]
+
+
+class HostError(Exception):
+    """The machine failed to answer in a way that nobody foresaw."""
+
+
+class Host:
+    """A machine. Subclasses say how requests are answered (`ask`); everything else is shared.
+
+    `deadline` is a moment of `time.monotonic()` after which nothing new is started.
+    """
+
+    def __init__(self) -> None:
+        self.deadline = float("inf")
+        self._memo: dict[str, Any] = {}
+        self._memo_locks: dict[str, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def ask(self, requests: Sequence[Request]) -> list[Answer]:
+        """Answer a batch of requests, in order; see `machine` for their form."""
+        raise NotImplementedError
+
+    def found(self, requests: Sequence[Request]) -> list[Found]:
+        """Answers of a batch as readings: nothing raises, one per request, in order."""
+        return [_found(answer) for answer in self.ask(requests)]
+
+    def one(self, operation: str, *arguments: Json) -> Json:
+        """The value of one request.
+
+        Raises: Missing when it is unavailable, HostError when it failed.
+        """
+        return value_of(self.found([[operation, *arguments]])[0])
+
+    def memo(self, name: str, compute: Callable[[], T]) -> T:
+        """Compute something once a capture, whichever collector asks first; a failure is not kept."""
+        with self._lock:
+            lock = self._memo_locks.setdefault(name, threading.Lock())
+        with lock:
+            if name not in self._memo:
+                self._memo[name] = compute()
+            result: T = self._memo[name]
+            return result
+
+    def left(self, at_most: float) -> float:
+        """Seconds that may still be spent on one thing. Raises Missing when the deadline has passed."""
+        left = min(at_most, self.deadline - time.monotonic())
+        if left <= 0:
+            raise Missing(Why.TIMEOUT, "the deadline had passed")
+        return left
+
+    # -- files ----------------------------------------------------------------------------------------------
+
+    def read(self, path: str, limit: int = machine.READ_LIMIT, partial: bool = False) -> str:
+        """Text of a file of at most `limit` bytes (or, `partial`, its beginning)."""
+        return _checked(self.one("read", path, limit, partial), str)
+
+    def read_all(self, paths: Iterable[str], limit: int = machine.READ_LIMIT) -> dict[str, Found]:
+        """Text of many files at once: path -> reading, without surrounding white space."""
+        wanted = list(paths)
+        found = self.found([["read", path, limit] for path in wanted])
+        return {
+            path: Value(f.value.strip()) if isinstance(f, Value) and isinstance(f.value, str) else f
+            for path, f in zip(wanted, found)
+        }
+
+    def listdir(self, path: str) -> list[str]:
+        """Sorted names in a directory."""
+        return _checked(self.one("list", path), list)
+
+    def glob(self, pattern: str) -> list[str]:
+        """Sorted paths that match a shell pattern."""
+        return _checked(self.one("glob", pattern), list)
+
+    def stat(self, path: str, follow: bool = True) -> dict[str, Any]:
+        """type, size, mtime_ns, mode, uid, gid, inode, device, rdev of a path."""
+        return _checked(self.one("stat", path, follow), dict)
+
+    def link(self, path: str) -> str:
+        """Target of a symbolic link."""
+        return _checked(self.one("link", path), str)
+
+    def realpath(self, path: str) -> str:
+        """The path with symbolic links resolved."""
+        return _checked(self.one("realpath", path), str)
+
+    def read_bytes(self, path: str, offset: int, size: int) -> bytes:
+        """Up to `size` bytes of a file from `offset`."""
+        return base64.b64decode(_checked(self.one("bytes", path, offset, size), str))
+
+    # -- programs, processes, driver ------------------------------------------------------------------------
+
+    def run(
+        self,
+        argv: Sequence[str],
+        timeout: float = 5.0,
+        env: dict[str, str | None] | None = None,
+        cwd: str | None = None,
+        stdin: str = "",
+        limit: int = machine.RUN_LIMIT,
+    ) -> tuple[int, str, str]:
+        """Run a program without a shell: exit code, standard output, standard error."""
+        answer = _checked(self.one("run", list(argv), env, cwd, self.left(timeout), limit, stdin), dict)
+        return answer["code"], answer["out"], answer["err"]
+
+    def memory(self, pid: int, ranges: Sequence[tuple[int, int]]) -> list[bytes | None]:
+        """Bytes of a process's memory at (address, size) ranges; None where nothing is mapped."""
+        parts = _checked(self.one("memory", pid, [list(r) for r in ranges]), list)
+        return [None if part is None else base64.b64decode(part) for part in parts]
+
+    def nvml(self, function: str, *arguments: Json) -> Json:
+        """An NVML getter's value; "gpu:0" stands for a GPU's handle."""
+        return self.one("nvml", function, *arguments)
+
+    def environ(self) -> dict[str, str]:
+        """The environment of the process that captures."""
+        return self.memo("environ", lambda: _checked(self.one("environ"), dict))
+
+    def self(self) -> dict[str, Any]:
+        """The process that captures and its interpreter; see `machine.op_self`."""
+        return self.memo("self", lambda: _checked(self.one("self"), dict))
+
+
+def value_of(found: Found) -> Json:
+    """The value of a reading. Raises: Missing or HostError where there is none."""
+    if isinstance(found, Value):
+        return found.value
+    if isinstance(found, Unavailable):
+        raise Missing(found.why, found.detail)
+    raise HostError(found.message)
+
+
+def _checked(value: Json, kind: type[T]) -> T:
+    if not isinstance(value, kind):
+        raise HostError(f"expected {kind.__name__}, got {type(value).__name__}")
+    return value
+
+
+def _found(answer: Answer) -> Found:
+    if not isinstance(answer, (list, tuple)) or not answer:
+        return Error("malformed answer")
+    if answer[0] == "ok" and len(answer) == 2:
+        return Value(answer[1])
+    if answer[0] == "missing" and len(answer) == 3:
+        try:
+            return Unavailable(Why(answer[1]), str(answer[2]))
+        except ValueError:
+            return Error(f"malformed answer: {answer[1]!r}")
+    return Error(str(answer[1]) if len(answer) > 1 else "malformed answer")
+
+
+class LiveHost(Host):
+    """This machine."""
+
+    def ask(self, requests: Sequence[Request]) -> list[Answer]:
+        """Ask in this process."""
+        answers: list[Answer] = machine.answer_all(requests)
+        return answers
+
+
+class RecordedHost(Host):
+    """A machine that was recorded: answers come from memory, and what was never asked is `otherwise`."""
+
+    def __init__(self, calls: dict[str, Answer], otherwise: Why = Why.NOT_RECORDED) -> None:
+        super().__init__()
+        self._calls = calls
+        self._otherwise = otherwise
+
+    def ask(self, requests: Sequence[Request]) -> list[Answer]:
+        """Look every request up."""
+        return [
+            self._calls.get(call_id(r)) or ["missing", self._otherwise.value, "not in the recording"] for r in requests
+        ]
+
+
+class RecordingHost(Host):
+    """Passes every request on to another host and keeps what it answered."""
+
+    def __init__(self, inner: Host) -> None:
+        super().__init__()
+        self._inner = inner
+        self.calls: dict[str, tuple[Request, Answer]] = {}
+
+    def ask(self, requests: Sequence[Request]) -> list[Answer]:
+        """Pass on, and keep the first answer to each request."""
+        answers = self._inner.ask(requests)
+        for request, answer in zip(requests, answers):
+            self.calls.setdefault(call_id(request), (request, answer))
+        return answers
+
+
+def call_id(request: Request) -> str:
+    """What names a request in a recording: all of it, except how long a program was given."""
+    if request and request[0] == "run":
+        _, argv, env, cwd, _timeout, limit, stdin = request
+        request = ["run", argv, env, cwd, limit, stdin]
+    return json.dumps(request, sort_keys=True)

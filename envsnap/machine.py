@@ -1,0 +1,691 @@
+"""The one module that touches the machine. Python 3.8 or later, standard library alone.
+
+It stands apart from the rest of envsnap, imports nothing of it, and can be sent to another machine and served
+over a pipe (`serve`). psutil and nvidia-ml-py are used where that machine has them.
+
+A request is a list `[operation, *arguments]` of JSON values. Its answer is one of
+
+    ["ok", value]               value is JSON; bytes that are not UTF-8 come as lone surrogates
+    ["missing", why, detail]    cannot be had, for a reason outside envsnap; `why` as in `reading.Why`
+    ["error", message]          went wrong in a way that nobody foresaw
+
+Nothing here writes, opens a shell, follows a device file or a FIFO, or reads without a bound.
+"""
+
+import base64
+import glob
+import hashlib
+import json
+import os
+import re
+import resource
+import select
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+
+READ_LIMIT = 4 << 20
+RUN_LIMIT = 64 << 20
+LIST_LIMIT = 100_000
+BATCH_WORKERS = 8
+
+
+class Missing(Exception):
+    """Something that cannot be had, for a reason outside envsnap."""
+
+    def __init__(self, why, detail=""):
+        super().__init__(detail)
+        self.why = why
+        self.detail = detail
+
+
+def _text(data):
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _bytes_name(path):
+    """A path as the kernel wants it; lone surrogates are bytes that were not UTF-8. A NUL can name nothing."""
+    if not isinstance(path, str) or "\0" in path:
+        raise Missing("absent", "not a path: %r" % (path,))
+    return os.fsencode(path)
+
+
+def _open(path):
+    """Open for reading without ever blocking on a FIFO or touching a device."""
+    name = _bytes_name(path)
+    fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(fd)
+        raise Missing("not_supported", "not a regular file: %s" % path)
+    return fd
+
+
+def op_read(path, limit=READ_LIMIT, partial=False):
+    """Text of a file. Larger than `limit` bytes: missing, or with `partial` its beginning."""
+    fd = _open(path)
+    try:
+        chunks = []
+        left = limit + 1
+        while left > 0:
+            chunk = os.read(fd, min(left, 1 << 20))
+            if not chunk:
+                break
+            chunks.append(chunk)
+            left -= len(chunk)
+    finally:
+        os.close(fd)
+    data = b"".join(chunks)
+    if len(data) > limit:
+        if not partial:
+            raise Missing("too_large", "%s has more than %d bytes" % (path, limit))
+        data = data[:limit]
+    return _text(data)
+
+
+def op_bytes(path, offset, size):
+    """Up to `size` bytes from `offset`, as base64."""
+    fd = _open(path)
+    try:
+        return base64.b64encode(os.pread(fd, min(size, READ_LIMIT), offset)).decode("ascii")
+    finally:
+        os.close(fd)
+
+
+def op_find(path, pattern, limit=1 << 30):
+    """The first match of a bytes pattern (written in ASCII) in a file of any size, its first group if it has one."""
+    fd = _open(path)
+    try:
+        compiled = re.compile(pattern.encode("ascii"))
+        overlap = b""
+        done = 0
+        while done < limit:
+            chunk = os.read(fd, 4 << 20)
+            if not chunk:
+                return None
+            done += len(chunk)
+            match = compiled.search(overlap + chunk)
+            if match:
+                return _text(match.group(1) if compiled.groups else match.group())
+            overlap = chunk[-256:]
+        return None
+    finally:
+        os.close(fd)
+
+
+def op_hash(path, limit=256 << 20):
+    """SHA-256 of a file, in hex."""
+    fd = _open(path)
+    try:
+        if os.fstat(fd).st_size > limit:
+            raise Missing("too_large", "%s has more than %d bytes" % (path, limit))
+        digest = hashlib.sha256()
+        done = 0
+        while done <= limit:
+            chunk = os.read(fd, 1 << 20)
+            if not chunk:
+                return digest.hexdigest()
+            done += len(chunk)
+            digest.update(chunk)
+        raise Missing("too_large", "%s has more than %d bytes" % (path, limit))
+    finally:
+        os.close(fd)
+
+
+def op_blob_hash(path, limit=64 << 20):
+    """Git's own name of a file's content (SHA-1 of its blob), its size and its count of lines."""
+    fd = _open(path)
+    try:
+        size = os.fstat(fd).st_size
+        if size > limit:
+            raise Missing("too_large", "%s has more than %d bytes" % (path, limit))
+        digest = hashlib.sha1(b"blob %d\0" % size)
+        lines = done = 0
+        while done < size:
+            chunk = os.read(fd, 1 << 20)
+            if not chunk:
+                break
+            done += len(chunk)
+            lines += chunk.count(b"\n")
+            digest.update(chunk)
+        return {"hash": digest.hexdigest(), "size": done, "lines": lines}
+    finally:
+        os.close(fd)
+
+
+def op_list(path, limit=LIST_LIMIT):
+    """The names in a directory, sorted."""
+    names = []
+    with os.scandir(_bytes_name(path)) as entries:
+        for entry in entries:
+            names.append(_text(entry.name))
+            if len(names) > limit:
+                raise Missing("too_large", "%s has more than %d entries" % (path, limit))
+    return sorted(names)
+
+
+def op_glob(pattern, limit=LIST_LIMIT):
+    """The paths that match a shell pattern, sorted."""
+    found = []
+    for path in glob.iglob(pattern):
+        found.append(path)
+        if len(found) > limit:
+            raise Missing("too_large", "more than %d paths match %s" % (limit, pattern))
+    return sorted(found)
+
+
+_TYPES = [
+    (stat.S_ISREG, "file"),
+    (stat.S_ISDIR, "dir"),
+    (stat.S_ISLNK, "link"),
+    (stat.S_ISFIFO, "fifo"),
+    (stat.S_ISSOCK, "socket"),
+    (stat.S_ISCHR, "char"),
+    (stat.S_ISBLK, "block"),
+]
+
+
+def op_stat(path, follow=True):
+    """Type, size, times and owner of a path."""
+    s = os.stat(_bytes_name(path), follow_symlinks=follow)
+    kind = next((name for test, name in _TYPES if test(s.st_mode)), "other")
+    return {
+        "type": kind,
+        "size": s.st_size,
+        "mtime_ns": s.st_mtime_ns,
+        "mode": stat.S_IMODE(s.st_mode),
+        "uid": s.st_uid,
+        "gid": s.st_gid,
+        "inode": s.st_ino,
+        "device": s.st_dev,
+        "rdev": s.st_rdev,
+    }
+
+
+def op_link(path):
+    """Where a symbolic link points."""
+    return _text(os.readlink(_bytes_name(path)))
+
+
+def op_realpath(path):
+    """The path with every symbolic link resolved."""
+    return _text(os.path.realpath(_bytes_name(path)))
+
+
+def op_statvfs(path):
+    """Size and free space of the file system that holds a path."""
+    s = os.statvfs(_bytes_name(path))
+    return {
+        "size_bytes": s.f_frsize * s.f_blocks,
+        "available_bytes": s.f_frsize * s.f_bavail,
+        "files": s.f_files,
+        "files_available": s.f_favail,
+    }
+
+
+def op_usage(path, limit=20_000, seconds=1.0):
+    """What a directory tree holds: files, bytes, newest change (ns). Bounded; says so where it stopped early."""
+    files = size = newest = 0
+    complete = True
+    stop = time.monotonic() + seconds
+    pending = [_bytes_name(path)]
+    os.stat(pending[0])
+    while pending and complete:
+        try:
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    if files >= limit or time.monotonic() > stop:
+                        complete = False
+                        break
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                    else:
+                        s = entry.stat(follow_symlinks=False)
+                        files += 1
+                        size += s.st_size
+                        newest = max(newest, s.st_mtime_ns)
+        except OSError:
+            complete = False
+    return {"files": files, "bytes": size, "newest_ns": newest, "complete": complete}
+
+
+def op_run(argv, env=None, cwd=None, timeout=5.0, limit=RUN_LIMIT, stdin=""):
+    """Run a program without a shell. `env` adds to the environment; None as a value removes.
+
+    Its process group is killed at the timeout or past `limit` bytes of output.
+    """
+    full = dict(os.environ)
+    for name, value in (env or {}).items():
+        if value is None:
+            full.pop(name, None)
+        else:
+            full[name] = value
+    try:
+        child = subprocess.Popen(
+            argv,
+            env=full,
+            cwd=cwd,
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise Missing("absent", "no such program or directory: %s" % (error.filename or argv[0]))
+    try:
+        return _talk(child, argv, stdin.encode("utf-8", "surrogateescape"), timeout, limit)
+    finally:
+        for stream in (child.stdin, child.stdout, child.stderr):
+            if stream:
+                try:
+                    stream.close()
+                except OSError:
+                    pass
+
+
+def _talk(child, argv, stdin, timeout, limit):
+    stop = time.monotonic() + timeout
+    out, err = [], []
+    sinks = {child.stdout: out, child.stderr: err}
+    writing = [child.stdin] if child.stdin else []
+    for stream in list(sinks) + writing:
+        os.set_blocking(stream.fileno(), False)
+    size = 0
+    while sinks or writing:
+        left = stop - time.monotonic()
+        if left <= 0:
+            _kill(child)
+            raise Missing("timeout", "%s did not finish within %g s" % (argv[0], timeout))
+        readable, writable, _ = select.select(list(sinks), writing, [], left)
+        for stream in writable:
+            try:
+                stdin = stdin[os.write(stream.fileno(), stdin[:65536]) :]
+            except OSError:
+                stdin = b""
+            if not stdin:
+                stream.close()
+                writing = []
+        for stream in readable:
+            chunk = os.read(stream.fileno(), 1 << 18)
+            if not chunk:
+                del sinks[stream]
+                continue
+            sinks[stream].append(chunk)
+            size += len(chunk)
+            if size > limit:
+                _kill(child)
+                raise Missing("too_large", "%s printed more than %d bytes" % (argv[0], limit))
+    try:
+        code = child.wait(max(0.1, stop - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        _kill(child)
+        raise Missing("timeout", "%s did not exit within %g s" % (argv[0], timeout))
+    return {"code": code, "out": _text(b"".join(out)), "err": _text(b"".join(err))}
+
+
+def _kill(child):
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except OSError:
+        pass
+    # NOTE: never wait without a bound: a child in an uninterruptible sleep does not die.
+    for _ in range(20):
+        if child.poll() is not None:
+            return
+        time.sleep(0.005)
+
+
+def op_environ():
+    """The environment of this process as it stands."""
+    return {_text(os.fsencode(k)): _text(os.fsencode(v)) for k, v in os.environ.items()}
+
+
+def op_self():
+    """This process: ids, directory, limits, interpreter."""
+    flags = {
+        name: int(getattr(sys.flags, name))
+        for name in dir(sys.flags)
+        if not name.startswith("_") and isinstance(getattr(sys.flags, name), (int, bool))
+    }
+    return {
+        "pid": os.getpid(),
+        "ppid": os.getppid(),
+        "uid": os.getuid(),
+        "euid": os.geteuid(),
+        "gid": os.getgid(),
+        "cwd": os.getcwd(),
+        "argv": list(sys.argv),
+        "hostname": socket.gethostname(),
+        "time": time.time(),
+        "executable": sys.executable,
+        "version": sys.version,
+        "version_info": list(sys.version_info[:3]),
+        "implementation": sys.implementation.name,
+        "prefix": sys.prefix,
+        "base_prefix": sys.base_prefix,
+        "path": list(sys.path),
+        "flags": flags,
+        "machine": os.uname().machine,
+        "modules": {
+            name: getattr(sys.modules.get(name), "__file__", None) for name in ("sitecustomize", "usercustomize")
+        },
+    }
+
+
+def op_uname():
+    """What uname(2) says."""
+    u = os.uname()
+    return {"system": u.sysname, "node": u.nodename, "release": u.release, "version": u.version, "machine": u.machine}
+
+
+def op_limits():
+    """This process's resource limits, name -> [soft, hard], -1 for unlimited."""
+    return {
+        name[7:].lower(): list(resource.getrlimit(getattr(resource, name)))
+        for name in sorted(dir(resource))
+        if name.startswith("RLIMIT_")
+    }
+
+
+def op_confstr(name):
+    """A configuration string of the C library, such as CS_GNU_LIBC_VERSION."""
+    return os.confstr(name)
+
+
+def op_affinity(pid):
+    """The CPUs that a process (0: this one) may run on."""
+    return sorted(os.sched_getaffinity(pid))
+
+
+def op_scheduler(pid):
+    """Scheduling policy, priority and nice value of a process."""
+    return {
+        "policy": os.sched_getscheduler(pid),
+        "priority": os.sched_getparam(pid).sched_priority,
+        "nice": os.getpriority(os.PRIO_PROCESS, pid),
+    }
+
+
+def op_memory(pid, ranges):
+    """Bytes of another process's memory: [[address, size], ...] -> base64 or None where nothing is mapped.
+
+    A range that runs into an unmapped page comes back short. Needs what ptrace needs; nothing is stopped.
+    """
+    total = sum(size for _, size in ranges)
+    if total > RUN_LIMIT:
+        raise Missing("too_large", "%d bytes of process memory asked for" % total)
+    fd = os.open("/proc/%d/mem" % pid, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found = []
+        for address, size in ranges:
+            try:
+                found.append(base64.b64encode(_pread_upto(fd, address, size)).decode("ascii"))
+            except (OSError, OverflowError, ValueError):
+                found.append(None)
+        return found
+    finally:
+        os.close(fd)
+
+
+def _pread_upto(fd, address, size):
+    """pread that stops at the first unmapped page instead of failing."""
+    done = []
+    while size > 0:
+        try:
+            chunk = os.pread(fd, size, address)
+        except OSError:
+            if done:
+                break
+            first_page = 4096 - address % 4096
+            if size <= first_page:
+                raise
+            size = first_page
+            continue
+        if not chunk:
+            break
+        done.append(chunk)
+        address += len(chunk)
+        size -= len(chunk)
+    return b"".join(done)
+
+
+def op_http(url, headers=None, timeout=5.0, limit=READ_LIMIT):
+    """GET an http address: {"status", "body"}. Redirects are not followed, proxies are not used."""
+    import http.client
+    import urllib.parse
+
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Missing("absent", "not an http address")
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname, parts.port, timeout=timeout)
+    stop = time.monotonic() + timeout
+    try:
+        connection.request(
+            "GET", (parts.path or "/") + ("?" + parts.query if parts.query else ""), headers=headers or {}
+        )
+        response = connection.getresponse()
+        chunks, size = [], 0
+        while True:
+            chunk = response.read1(1 << 16)
+            if not chunk:
+                break
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > limit:
+                raise Missing("too_large", "the answer has more than %d bytes" % limit)
+            if time.monotonic() > stop:
+                raise Missing("timeout", "no full answer within %g s" % timeout)
+        return {"status": response.status, "body": _text(b"".join(chunks))}
+    except ConnectionRefusedError:
+        raise Missing("absent", "nothing listens at %s:%s" % (parts.hostname, parts.port))
+    except http.client.HTTPException as error:
+        raise Missing("not_supported", "not an HTTP answer: %s" % type(error).__name__)
+    finally:
+        connection.close()
+
+
+def op_listening(port, address="127.0.0.1"):
+    """Whether something accepts connections at a local port."""
+    with socket.socket() as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex((address, port)) == 0
+
+
+_PSUTIL = ("net_if_addrs", "net_if_stats", "disk_partitions", "users")
+
+
+def op_psutil(function):
+    """One of a few functions of psutil, as JSON."""
+    if function not in _PSUTIL:
+        raise Missing("not_supported", "psutil.%s is not among %s" % (function, ", ".join(_PSUTIL)))
+    try:
+        import psutil
+    except ImportError:
+        raise Missing("absent", "psutil is not installed in %s" % sys.executable)
+    return _plain(getattr(psutil, function)())
+
+
+_nvml_lock = threading.Lock()
+_nvml = {}  # type: dict
+
+
+def _load_nvml():
+    """The official nvidia-ml-py, initialised once; its `pynvml` module or a reason."""
+    with _nvml_lock:
+        if not _nvml:
+            _nvml["answer"] = _start_nvml()
+    answer = _nvml["answer"]
+    if isinstance(answer, Missing):
+        raise answer
+    return answer
+
+
+def _start_nvml():
+    try:
+        import pynvml
+    except ImportError:
+        return Missing("absent", "nvidia-ml-py is not installed; pip install nvidia-ml-py")
+    # NOTE: the unofficial distribution `pynvml` (and old forks) ship a module of the same name without these.
+    if not hasattr(pynvml, "nvmlDeviceGetHandleByIndex_v2") and not hasattr(pynvml, "_nvmlGetFunctionPointer"):
+        return Missing(
+            "not_supported",
+            "the module pynvml is not nvidia-ml-py's; "
+            "pip uninstall pynvml && pip install --force-reinstall nvidia-ml-py",
+        )
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return _nvml_missing(pynvml, error)
+    return pynvml
+
+
+def _nvml_missing(pynvml, error):
+    """NVML errors that mean 'cannot be had here'; any other is an error."""
+    code = getattr(error, "value", None)
+    why = {
+        getattr(pynvml, name, object()): reason
+        for name, reason in (
+            ("NVML_ERROR_LIBRARY_NOT_FOUND", "absent"),
+            ("NVML_ERROR_DRIVER_NOT_LOADED", "absent"),
+            ("NVML_ERROR_NOT_FOUND", "absent"),
+            ("NVML_ERROR_NOT_SUPPORTED", "not_supported"),
+            ("NVML_ERROR_FUNCTION_NOT_FOUND", "not_supported"),
+            ("NVML_ERROR_NO_PERMISSION", "denied"),
+            ("NVML_ERROR_ARGUMENT_VERSION_MISMATCH", "not_supported"),
+            ("NVML_ERROR_DEPRECATED", "not_supported"),
+            ("NVML_ERROR_INVALID_ARGUMENT", "not_supported"),
+            ("NVML_ERROR_TIMEOUT", "timeout"),
+        )
+    }.get(code)
+    text = "NVML: %s" % error
+    return Missing(why, text) if why else RuntimeError(text)
+
+
+def op_nvml(function, *arguments):
+    """Call an NVML getter by name. An argument "gpu:N" stands for that GPU's handle, "unit:N" for a unit's."""
+    pynvml = _load_nvml()
+    if not re.match(r"nvml(Device|System|Unit)(Get|Is|Validate|Query)\w*\Z", function):
+        raise Missing("not_supported", "%s is not a getter" % function)
+    call = getattr(pynvml, function, None)
+    if call is None:
+        raise Missing("not_supported", "this nvidia-ml-py has no %s" % function)
+    try:
+        answer = call(*[_nvml_argument(pynvml, a) for a in arguments])
+    except pynvml.NVMLError as error:
+        raise _nvml_missing(pynvml, error)
+    if function == "nvmlDeviceGetFieldValues":
+        return [_field_value(pynvml, field) for field in answer]
+    return _plain(answer)
+
+
+def _nvml_argument(pynvml, argument):
+    if isinstance(argument, str) and argument.startswith("gpu:"):
+        return pynvml.nvmlDeviceGetHandleByIndex(int(argument[4:]))
+    return argument
+
+
+def _field_value(pynvml, field):
+    """A field's number, or None with NVML's return code."""
+    if field.nvmlReturn != 0:
+        return {"value": None, "code": int(field.nvmlReturn)}
+    names = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
+    return {"value": getattr(field.value, names.get(field.valueType, "ullVal"))}
+
+
+def _plain(value, depth=0):
+    """Structures of ctypes and named tuples as plain JSON."""
+    if depth > 8:
+        return None
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, bytes):
+        return _text(value)
+    if hasattr(value, "_asdict"):
+        return {k: _plain(v, depth + 1) for k, v in value._asdict().items()}
+    if isinstance(value, dict):
+        return {str(k): _plain(v, depth + 1) for k, v in value.items()}
+    if hasattr(value, "_fields_"):
+        return {field[0]: _plain(getattr(value, field[0]), depth + 1) for field in value._fields_}
+    if hasattr(value, "value"):
+        return _plain(value.value, depth + 1)
+    try:
+        return [_plain(v, depth + 1) for v in value]
+    except TypeError:
+        return None
+
+
+OPERATIONS = {name[3:]: function for name, function in list(globals().items()) if name.startswith("op_")}
+
+
+def answer(request):
+    """Answer one request; never raises."""
+    try:
+        operation = OPERATIONS.get(request[0])
+        if operation is None:
+            return ["missing", "not_supported", "no operation %r" % (request[0],)]
+        return ["ok", operation(*request[1:])]
+    except Missing as missing:
+        return ["missing", missing.why, missing.detail]
+    except OSError as error:
+        return _os_answer(error)
+    except Exception as error:
+        return ["error", "%s: %s" % (type(error).__name__, error)]
+
+
+def _os_answer(error):
+    name = error.filename if isinstance(error.filename, str) else _text(error.filename or b"")
+    detail = "%s%s" % (error.strerror or error, ": " + name if name else "")
+    # ENXIO and ENODEV: a device or sysfs attribute without hardware behind it. EINVAL and EOPNOTSUPP: sysfs's
+    # way to say that an attribute does not apply (the speed of an interface that is down).
+    why = {
+        "ENOENT": "absent",
+        "ENOTDIR": "absent",
+        "ENXIO": "absent",
+        "ENODEV": "absent",
+        "ELOOP": "absent",
+        "ENAMETOOLONG": "absent",
+        "EISDIR": "absent",
+        "EACCES": "denied",
+        "EPERM": "denied",
+        "ESRCH": "gone",
+        "EINVAL": "not_supported",
+        "EOPNOTSUPP": "not_supported",
+        "ENOSYS": "not_supported",
+        "ETIMEDOUT": "timeout",
+    }
+    import errno
+
+    code = errno.errorcode.get(error.errno or 0, "")
+    if isinstance(error, socket.timeout):
+        return ["missing", "timeout", detail]
+    if code in why:
+        return ["missing", why[code], detail]
+    return ["error", detail]
+
+
+def answer_all(requests):
+    """Answer a batch, in order."""
+    return [answer(request) for request in requests]
+
+
+def serve(source, sink):
+    """Serve batches over a pipe: a JSON line [id, [request, ...]] in, a JSON line [id, [answer, ...]] out.
+
+    Batches run side by side, so that one that hangs does not hold the others.
+    """
+    lock = threading.Lock()
+
+    def work(number, requests):
+        line = json.dumps([number, answer_all(requests)]) + "\n"
+        with lock:
+            sink.write(line)
+            sink.flush()
+
+    for line in source:
+        number, requests = json.loads(line)
+        threading.Thread(target=work, args=(number, requests), daemon=True).start()

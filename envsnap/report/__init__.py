@@ -1,0 +1,1 @@
+"""How changes, findings and snapshots are shown: text, markdown, JSON."""

@@ -1,0 +1,28 @@
+"""What a capture is about: the processes, repositories and models that the user named."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Scope:
+    """All of it is optional: without any, the machine, this environment and the working directory's repository."""
+
+    pids: tuple[int, ...] = ()
+    """Roots of process trees of interest."""
+    match: tuple[str, ...] = ()
+    """Patterns (regular expressions) of command lines or titles whose process trees are of interest."""
+    repos: tuple[str, ...] = ()
+    """Git repositories beside those found by themselves."""
+    models: tuple[str, ...] = ()
+    """Model directories or hub names beside those named on command lines."""
+    python: str = ""
+    """The interpreter whose packages matter; empty: that of the processes of interest, else the running one."""
+    cache: bool = True
+    """Whether envsnap may keep and use its own cache of slow look-ups."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Only what was given, as it stands in a snapshot."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items() if v not in ((), "", True)}

@@ -1,0 +1,294 @@
+"""Snapshot: all sections of one host at one moment, and its JSON form.
+
+A file is one JSON object, gzipped where its name ends in `.gz`. It is written to a temporary file beside the
+target, synced and renamed, so that a full disk or a kill leaves the old file whole. Loading checks types by
+hand, because importing jsonschema alone takes longer than a diff may.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import sys
+import tempfile
+import zlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from envsnap.keys import parents_of
+from envsnap.reading import Error, Json, Reading, Unavailable, Unknown, Unset, Value, Why
+
+FORMAT = "envsnap.snapshot"
+
+# Version history. New keys do not change it; renaming, retyping or removing one does, with a function in
+# UPGRADES that turns the JSON of the version before into this one's.
+#   1  first version
+VERSION = 1
+UPGRADES: dict[int, Any] = {}
+
+MAX_FILE_BYTES = 256 << 20
+MAX_DEPTH = 64
+
+
+class SnapshotError(Exception):
+    """A file that is no usable snapshot; the message is one sentence that names it and says what to do."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """All readings of one collector.
+
+    `status` is ok, partial (it stopped early; what it had is kept), unavailable, error or timeout, with a
+    `reason` unless ok. `complete` says that a path which the section does not hold is *unset*.
+    """
+
+    status: str
+    complete: bool
+    seconds: float
+    method: str
+    reason: str = ""
+    values: dict[str, Json] = field(default_factory=dict)
+    unavailable: dict[str, Unavailable] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+    def reading(self, path: str) -> Reading:
+        """The reading at a path of this section."""
+        if path in self.values:
+            return Value(self.values[path])
+        for candidate in (path, *parents_of(path)):
+            if candidate in self.unavailable:
+                return self.unavailable[candidate]
+            if candidate in self.errors:
+                return Error(self.errors[candidate])
+        return Unset() if self.complete else Unknown()
+
+    def as_json(self) -> dict[str, Json]:
+        """The section's JSON form."""
+        return {
+            "status": self.status,
+            "reason": self.reason,
+            "complete": self.complete,
+            "seconds": round(self.seconds, 4),
+            "method": self.method,
+            "values": self.values,
+            "unavailable": {p: {"why": u.why.value, "detail": u.detail} for p, u in self.unavailable.items()},
+            "errors": self.errors,
+        }
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One host at one moment. `captured_at` is ISO 8601 in UTC; `cost` holds seconds and bytes."""
+
+    captured_at: str
+    sections: dict[str, Section]
+    envsnap: str
+    moment: str = "standalone"
+    scope: dict[str, Json] = field(default_factory=dict)
+    cost: dict[str, float] = field(default_factory=dict)
+    redaction: dict[str, Json] = field(default_factory=dict)
+    note: str = ""
+
+    @cached_property
+    def values(self) -> dict[str, Json]:
+        """Every value, by path, over all sections."""
+        return {path: value for s in self.sections.values() for path, value in s.values.items()}
+
+    @cached_property
+    def paths(self) -> set[str]:
+        """Every path that some section says something about."""
+        return {p for s in self.sections.values() for held in (s.values, s.unavailable, s.errors) for p in held}
+
+    def reading(self, path: str) -> Reading:
+        """The reading at a path: never raises, and never says equal for what nobody read."""
+        from envsnap.collectors import section_of
+
+        section = self.sections.get(section_of(path))
+        if section is None:
+            return Unknown()
+        return section.reading(path)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 of all readings in canonical form: equal exactly when the two snapshots read the same."""
+        return _digest(
+            {n: [s.values, {p: str(u) for p, u in s.unavailable.items()}, s.errors] for n, s in self.sections.items()}
+        )
+
+    @cached_property
+    def configuration_hash(self) -> str:
+        """SHA-256 of identities and tunables alone: equal for two snapshots of one configuration."""
+        from envsnap.collectors import key_for
+        from envsnap.keys import Kind
+
+        return _digest({p: v for p, v in self.values.items() if key_for(p).kind in (Kind.IDENTITY, Kind.TUNABLE)})
+
+    def as_json(self) -> dict[str, Json]:
+        """The snapshot's JSON form, with its hashes."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "envsnap": self.envsnap,
+            "captured_at": self.captured_at,
+            "moment": self.moment,
+            "note": self.note,
+            "scope": self.scope,
+            "cost": self.cost,
+            "redaction": self.redaction,
+            "hash": {"content": self.content_hash, "configuration": self.configuration_hash},
+            "sections": {name: s.as_json() for name, s in sorted(self.sections.items())},
+        }
+
+
+def _digest(data: Json) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def dumps(snapshot: Snapshot) -> str:
+    """The snapshot as JSON text, one reading a line. Lone surrogates (bytes that were not UTF-8) stay escaped."""
+    return json.dumps(snapshot.as_json(), indent=1, ensure_ascii=True) + "\n"
+
+
+def write(snapshot: Snapshot, target: str | Path) -> None:
+    """Write to a file (mode 0600, gzip by suffix), atomically. Raises: OSError; the old file is then untouched."""
+    data = dumps(snapshot).encode("ascii")
+    path = Path(target)
+    if path.suffix == ".gz":
+        data = gzip.compress(data, compresslevel=5, mtime=0)
+    write_atomically(path, data)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write `data` to `path` by way of a temporary file beside it, mode 0600."""
+    if path.is_dir():
+        raise IsADirectoryError(21, "is a directory", str(path))
+    handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def load(source: str | Path) -> Snapshot:
+    """Read a snapshot from a file, or from standard input for `-`.
+
+    Raises: SnapshotError in one sentence for whatever is wrong with it.
+    """
+    name = "standard input" if str(source) == "-" else str(source)
+    try:
+        if str(source) == "-":
+            data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+        else:
+            path = Path(source)
+            if path.exists() and not path.is_file():
+                raise SnapshotError(f"{name} is not a regular file.")
+            with open(path, "rb") as file:
+                data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise SnapshotError(f"Cannot read {name}: {error.strerror}.") from error
+    except ValueError as error:
+        raise SnapshotError(f"Cannot read {name}: not a valid file name.") from error
+    return parse(data, name)
+
+
+def parse(data: bytes, name: str) -> Snapshot:
+    """A snapshot from the bytes of its file; `name` is for the error's sentence. Raises: SnapshotError."""
+    if len(data) > MAX_FILE_BYTES:
+        raise SnapshotError(f"{name} is larger than {MAX_FILE_BYTES >> 20} MB, which no snapshot is.")
+    if data[:2] == b"\x1f\x8b":
+        data = _gunzip(data, name)
+    if not data.strip():
+        raise SnapshotError(f"{name} is empty.")
+    if _too_deep(data):
+        raise SnapshotError(f"{name} is nested too deeply to be a snapshot.")
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise SnapshotError(f"{name} is not JSON, or is cut short ({_short(error)}).") from error
+    return from_json(document, name)
+
+
+def _gunzip(data: bytes, name: str) -> bytes:
+    inflate = zlib.decompressobj(31)
+    try:
+        plain = inflate.decompress(data, MAX_FILE_BYTES + 1)
+    except zlib.error as error:
+        raise SnapshotError(f"{name} is not a whole gzip file ({_short(error)}).") from error
+    if len(plain) > MAX_FILE_BYTES:
+        raise SnapshotError(f"{name} unpacks to more than {MAX_FILE_BYTES >> 20} MB, which no snapshot does.")
+    if not inflate.eof:
+        raise SnapshotError(f"{name} is a gzip file that is cut short.")
+    return plain
+
+
+def _too_deep(data: bytes) -> bool:
+    """Whether brackets nest beyond MAX_DEPTH; cheap and generous (brackets in strings count as well)."""
+    return any(opening * (MAX_DEPTH + 1) in data for opening in (b"[", b'{"":')) or data.count(b"[[") > 100_000
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:120]
+
+
+def from_json(document: Json, name: str = "snapshot") -> Snapshot:
+    """A snapshot from its JSON form, upgraded from older versions. Raises: SnapshotError."""
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise SnapshotError(f"{name} is not an envsnap snapshot; `envsnap capture -o FILE` makes one.")
+    version = document.get("version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise SnapshotError(f"{name} has no valid version number.")
+    if version > VERSION:
+        raise SnapshotError(
+            f"{name} has snapshot version {version}, this envsnap reads up to {VERSION}; update envsnap."
+        )
+    for step in range(version, VERSION):
+        document = UPGRADES[step](document)
+    try:
+        return Snapshot(
+            captured_at=_typed(document["captured_at"], str),
+            envsnap=_typed(document["envsnap"], str),
+            moment=_typed(document.get("moment", "standalone"), str),
+            note=_typed(document.get("note", ""), str),
+            scope=_typed(document.get("scope", {}), dict),
+            cost=_typed(document.get("cost", {}), dict),
+            redaction=_typed(document.get("redaction", {}), dict),
+            sections={n: _section(s) for n, s in _typed(document["sections"], dict).items()},
+        )
+    except KeyError as error:
+        raise SnapshotError(f"{name} lacks the field {error}.") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise SnapshotError(f"{name} is malformed: {_short(error)}.") from error
+
+
+def _section(s: Json) -> Section:
+    errors = _typed(s.get("errors", {}), dict)
+    for message in errors.values():
+        _typed(message, str)
+    return Section(
+        status=_typed(s["status"], str),
+        reason=_typed(s.get("reason", ""), str),
+        complete=_typed(s["complete"], bool),
+        seconds=float(s.get("seconds", 0.0)),
+        method=_typed(s.get("method", ""), str),
+        values=_typed(s["values"], dict),
+        unavailable={
+            p: Unavailable(Why(u["why"]), _typed(u["detail"], str))
+            for p, u in _typed(s.get("unavailable", {}), dict).items()
+        },
+        errors=errors,
+    )
+
+
+def _typed(value: Json, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"expected {kind.__name__}, found {type(value).__name__}")
+    return value
