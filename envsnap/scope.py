@@ -18,6 +18,8 @@ class Scope:
     """Git repositories beside those found by themselves."""
     models: tuple[str, ...] = ()
     """Model directories or hub names beside those named on command lines."""
+    nccl_logs: tuple[str, ...] = ()
+    """Logs that NCCL wrote under NCCL_DEBUG=INFO."""
     python: str = ""
     """The interpreter whose packages matter; empty: that of the processes of interest, else the running one."""
     cache: bool = True
