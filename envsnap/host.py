@@ -108,6 +108,13 @@ class Host:
         """Up to `size` bytes of a file from `offset`."""
         return base64.b64decode(_checked(self.one("bytes", path, offset, size), str))
 
+    def within(self, seconds: float, requests: Sequence[Request]) -> list[Found]:
+        """Answers, in order, of requests that may hang; one that takes longer than `seconds` is a timeout."""
+        answers = _checked(self.one("within", seconds, [list(r) for r in requests]), list)
+        if len(answers) != len(requests):
+            raise HostError(f"{len(answers)} answers to {len(requests)} requests")
+        return [_found(answer) for answer in answers]
+
     # -- programs, processes, driver ------------------------------------------------------------------------
 
     def run(

@@ -178,6 +178,11 @@ def op_glob(pattern, limit=LIST_LIMIT):
     return sorted(found)
 
 
+def op_read_matching(pattern, limit=1 << 16, count=20_000):
+    """Every file that matches a shell pattern: path -> answer as to `read`."""
+    return {path: answer(["read", path, limit]) for path in op_glob(pattern, count)}
+
+
 _TYPES = [
     (stat.S_ISREG, "file"),
     (stat.S_ISDIR, "dir"),
@@ -410,6 +415,55 @@ def op_scheduler(pid):
     }
 
 
+def op_busiest(seconds=0.05, count=5):
+    """How many processes there are, and which used most CPU over `seconds`: [command name, nanoseconds of CPU].
+
+    This process and its children are left out. Processes that others may not see (hidepid) are not among them.
+    """
+    before, started = _cpu_times(), time.monotonic_ns()
+    time.sleep(min(seconds, 1.0))
+    after = _cpu_times()
+    elapsed = time.monotonic_ns() - started
+    used = sorted(((ns - before[pid], pid) for pid, ns in after.items() if pid in before), reverse=True)
+    busiest = []
+    for ns, pid in used[: 4 * count]:
+        if ns <= 0 or len(busiest) == count or pid == os.getpid():
+            continue
+        try:
+            name, _, rest = op_read("/proc/%d/stat" % pid).partition("(")[2].rpartition(")")
+        except (OSError, Missing):
+            continue
+        if int(rest.split()[1]) != os.getpid():
+            busiest.append([name, ns])
+    return {"processes": len(after), "elapsed_ns": elapsed, "busiest": busiest}
+
+
+def _cpu_times():
+    """CPU time of every process by its clock, in nanoseconds: finer and twenty times cheaper than /proc/PID/stat."""
+    times = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                # NOTE: Linux numbers the CPU clock of a process as (~pid << 3) | 2; no permission is asked.
+                times[int(name)] = time.clock_gettime_ns((~int(name) << 3) | 2)
+            except OSError:
+                continue
+    return times
+
+
+def op_ipv4_address(interface):
+    """The first IPv4 address of a network interface."""
+    import fcntl
+    import struct
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as anything:
+        try:
+            found = fcntl.ioctl(anything.fileno(), 0x8915, struct.pack("256s", os.fsencode(interface)[:15]))
+        except OSError:
+            raise Missing("absent", "%s has no IPv4 address" % interface)
+    return socket.inet_ntoa(found[20:24])
+
+
 def op_memory(pid, ranges):
     """Bytes of another process's memory: [[address, size], ...] -> base64 or None where nothing is mapped.
 
@@ -494,6 +548,27 @@ def op_listening(port, address="127.0.0.1"):
     with socket.socket() as probe:
         probe.settimeout(1.0)
         return probe.connect_ex((address, port)) == 0
+
+
+def op_within(seconds, requests):
+    """Answers of up to 64 requests that may hang (a dead network mount), asked side by side.
+
+    One without an answer after `seconds` is missing; its thread is left behind, since nothing can wake it.
+    """
+    if len(requests) > 64:
+        raise Missing("too_large", "%d requests at once" % len(requests))
+    answers = [["missing", "timeout", "no answer within %g s" % seconds]] * len(requests)
+
+    def work(index):
+        answers[index] = answer(requests[index])
+
+    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(len(requests))]
+    stop = time.monotonic() + seconds
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, stop - time.monotonic()))
+    return list(answers)
 
 
 _PSUTIL = ("net_if_addrs", "net_if_stats", "disk_partitions", "users")

@@ -40,6 +40,8 @@ class FakeHost(Host):
         self.replies = dict(replies or {})
         self.denied = tuple(denied)
         self.asked: list[Request] = []
+        self._size = (-1, -1)
+        self._directories: dict[str, set[str]] = {}
 
     def ask(self, requests: Sequence[Request]) -> list[Answer]:
         self.asked.extend(requests)
@@ -66,15 +68,19 @@ class FakeHost(Host):
         path = str(arguments[0]) if arguments else ""
         if any(path == d or path.startswith(d + "/") for d in self.denied):
             return ["missing", "denied", f"Permission denied: {path}"]
-        if operation == "link" and path in self.links:
-            return ["ok", self.links[path]]
+        if operation == "within":
+            return ["ok", self.ask(arguments[1])]
+        if operation == "link":
+            place = posixpath.join(self._resolve(posixpath.dirname(path)), posixpath.basename(path))
+            if place in self.links:
+                return ["ok", self.links[place]]
         real = self._resolve(path)
         if operation == "realpath":
             return ["ok", real]
         if operation == "glob":
-            everything = {*self.files, *self.links, *self._dirs()}
-            depth = path.count("/")
-            return ["ok", sorted(p for p in everything if p.count("/") == depth and fnmatchcase(p, path))]
+            return ["ok", self._glob(path)]
+        if operation == "read_matching":
+            return ["ok", {p: self._file("read", [p, *arguments[1:]]) for p in self._glob(path)}]
         if real in self.files:
             data = self.files[real].encode("utf-8", "surrogateescape")
             if operation == "read":
@@ -88,21 +94,37 @@ class FakeHost(Host):
                 return ["ok", hashlib.sha256(data).hexdigest()]
             if operation == "stat":
                 return ["ok", _stat("file", len(data))]
-        if real in self._dirs():
+        if real in self._tree():
             if operation == "list":
-                prefix = real.rstrip("/") + "/"
-                below = [p for p in (*self.files, *self.links) if p.startswith(prefix)]
-                return ["ok", sorted({p[len(prefix) :].split("/")[0] for p in below})]
+                return ["ok", sorted(self._names(real))]
             if operation == "stat":
                 return ["ok", _stat("dir", 0)]
         return ["missing", "absent", f"No such file or directory: {path}"]
 
-    def _dirs(self) -> set[str]:
-        found = set()
-        for path in (*self.files, *self.links):
-            while (path := posixpath.dirname(path)) not in found:
-                found.add(path)
-        return found
+    def _glob(self, pattern: str) -> list[str]:
+        """Follows links below a pattern, as a real glob does."""
+        found = [""]
+        for part in pattern.strip("/").split("/"):
+            if any(c in part for c in "*?["):
+                found = [f"{base}/{name}" for base in found for name in self._names(base) if fnmatchcase(name, part)]
+            else:
+                found = [f"{base}/{part}" for base in found]
+        return sorted(p for p in found if posixpath.basename(p) in self._names(posixpath.dirname(p)))
+
+    def _names(self, folder: str) -> set[str]:
+        """What stands in a directory."""
+        return self._tree().get(self._resolve(folder), set())
+
+    def _tree(self) -> dict[str, set[str]]:
+        """Directories that follow from files and links, and what stands in them."""
+        size = (len(self.files), len(self.links))
+        if size != self._size:
+            self._size, self._directories = size, {}
+            for path in (*self.files, *self.links):
+                while path not in ("/", ""):
+                    path, name = posixpath.split(path)
+                    self._directories.setdefault(path, set()).add(name)
+        return self._directories
 
     def _resolve(self, path: str) -> str:
         for _ in range(20):
