@@ -96,6 +96,10 @@ class Host:
         """type, size, mtime_ns, mode, uid, gid, inode, device, rdev of a path."""
         return _checked(self.one("stat", path, follow), dict)
 
+    def lstats(self, directory: str, names: Sequence[str]) -> list[list[int] | None]:
+        """[mode, size, mtime_ns, ctime_ns, inode] of each name below a directory, links not followed."""
+        return _checked(self.one("lstats", directory, list(names)), list)
+
     def link(self, path: str) -> str:
         """Target of a symbolic link."""
         return _checked(self.one("link", path), str)
@@ -105,7 +109,7 @@ class Host:
         return _checked(self.one("realpath", path), str)
 
     def read_bytes(self, path: str, offset: int, size: int) -> bytes:
-        """Up to `size` bytes of a file from `offset`."""
+        """Up to `size` bytes of a file from `offset`, which counts from the end where negative."""
         return base64.b64decode(_checked(self.one("bytes", path, offset, size), str))
 
     def within(self, seconds: float, requests: Sequence[Request]) -> list[Found]:

@@ -101,6 +101,7 @@ UNITS = {
     "mbps": "Mbit/s",
     "gts": "GT/s",
     "lanes": "lanes",
+    "lines": "lines",
     "rpm": "rpm",
 }
 """Unit suffix of a name -> how the unit is printed."""

@@ -88,9 +88,11 @@ def op_read(path, limit=READ_LIMIT, partial=False):
 
 
 def op_bytes(path, offset, size):
-    """Up to `size` bytes from `offset`, as base64."""
+    """Up to `size` bytes from `offset`, as base64. A negative offset counts from the end."""
     fd = _open(path)
     try:
+        if offset < 0:
+            offset = max(0, os.fstat(fd).st_size + offset)
         return base64.b64encode(os.pread(fd, min(size, READ_LIMIT), offset)).decode("ascii")
     finally:
         os.close(fd)
@@ -209,6 +211,27 @@ def op_stat(path, follow=True):
         "device": s.st_dev,
         "rdev": s.st_rdev,
     }
+
+
+def op_lstats(directory, names, limit=LIST_LIMIT):
+    """[mode, size, mtime_ns, ctime_ns, inode] of each name below a directory, None where there is none.
+
+    Links are not followed. One call for the thousands of files of a source tree.
+    """
+    if len(names) > limit:
+        raise Missing("too_large", "more than %d names below %s" % (limit, directory))
+    found = []
+    fd = os.open(_bytes_name(directory), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for name in names:
+            try:
+                s = os.stat(_bytes_name(name), dir_fd=fd, follow_symlinks=False)
+                found.append([s.st_mode, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino])
+            except OSError:
+                found.append(None)
+        return found
+    finally:
+        os.close(fd)
 
 
 def op_link(path):
