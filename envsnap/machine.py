@@ -424,6 +424,42 @@ def op_confstr(name):
     return os.confstr(name)
 
 
+def op_links(path, pattern="", limit=16_384):
+    """The symbolic links in a directory whose target matches a pattern: name -> target."""
+    wanted = re.compile(pattern)
+    found = {}
+    name = _bytes_name(path)
+    for count, entry in enumerate(os.listdir(name)):
+        if count >= limit:
+            raise Missing("too_large", "%s has more than %d entries" % (path, limit))
+        try:
+            target = _text(os.readlink(os.path.join(name, entry)))
+        except OSError:
+            continue
+        if wanted.search(target):
+            found[_text(entry)] = target
+    return found
+
+
+def op_processes(limit=65_536, command_limit=1 << 16):
+    """Every process: [text of its stat, text of its cmdline (its beginning; empty for kernel threads)]."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        if len(found) >= limit:
+            raise Missing("too_large", "more than %d processes" % limit)
+        try:
+            stat_text = op_read("/proc/%s/stat" % name, 8192)
+            # The seventh field after the name holds the flags; PF_KTHREAD is among them.
+            kernel = int(stat_text.rpartition(")")[2].split()[6]) & 0x00200000
+            command = "" if kernel else op_read("/proc/%s/cmdline" % name, command_limit, True)
+            found.append([stat_text, command])
+        except (OSError, ValueError, IndexError, Missing):
+            continue  # it ended meanwhile
+    return found
+
+
 def op_affinity(pid):
     """The CPUs that a process (0: this one) may run on."""
     return sorted(os.sched_getaffinity(pid))
