@@ -79,10 +79,23 @@ class Host:
         """Text of many files at once: path -> reading, without surrounding white space."""
         wanted = list(paths)
         found = self.found([["read", path, limit] for path in wanted])
-        return {
-            path: Value(f.value.strip()) if isinstance(f, Value) and isinstance(f.value, str) else f
-            for path, f in zip(wanted, found)
-        }
+        return {path: _stripped(f) for path, f in zip(wanted, found)}
+
+    def read_matching(self, paths: Iterable[str], limit: int = machine.READ_LIMIT) -> dict[str, dict[str, Found]]:
+        """Text of files, and of every file that matches where a path is a shell pattern, in one batch.
+
+        What was asked for -> path -> reading, without surrounding white space. A pattern that matches nothing
+        holds nothing; one that failed stands under itself.
+        """
+        wanted = list(dict.fromkeys(paths))
+        requests = [["read_matching" if _is_pattern(path) else "read", path, limit] for path in wanted]
+        texts: dict[str, dict[str, Found]] = {}
+        for path, found in zip(wanted, self.found(requests)):
+            if _is_pattern(path) and isinstance(found, Value) and isinstance(found.value, dict):
+                texts[path] = {name: _stripped(_found(answer)) for name, answer in found.value.items()}
+            else:
+                texts[path] = {path: _stripped(found)}
+        return texts
 
     def listdir(self, path: str) -> list[str]:
         """Sorted names in a directory."""
@@ -165,6 +178,14 @@ def _checked(value: Json, kind: type[T]) -> T:
     if not isinstance(value, kind):
         raise HostError(f"expected {kind.__name__}, got {type(value).__name__}")
     return value
+
+
+def _stripped(found: Found) -> Found:
+    return Value(found.value.strip()) if isinstance(found, Value) and isinstance(found.value, str) else found
+
+
+def _is_pattern(path: str) -> bool:
+    return "*" in path or "[" in path
 
 
 def _found(answer: Answer) -> Found:
