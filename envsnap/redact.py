@@ -5,6 +5,11 @@ from __future__ import annotations
 from envsnap.reading import Json
 
 
+def comparable(a: Json, b: Json) -> bool:
+    """Whether two values can be compared. (Being written: interface only.)"""
+    return True
+
+
 class Redactor:
     """Cleans everything that goes into a snapshot."""
 
