@@ -31,6 +31,9 @@ class Host:
     `deadline` is a moment of `time.monotonic()` after which nothing new is started.
     """
 
+    cacheable = False
+    """Whether answers may be kept in, and come from, this user's cache (`envsnap.cache`): on the live machine alone."""
+
     def __init__(self) -> None:
         self.deadline = float("inf")
         self._memo: dict[str, Any] = {}
@@ -203,6 +206,8 @@ def _found(answer: Answer) -> Found:
 
 class LiveHost(Host):
     """This machine."""
+
+    cacheable = True
 
     def ask(self, requests: Sequence[Request]) -> list[Answer]:
         """Ask in this process."""
