@@ -46,7 +46,7 @@ class Host:
 
     def found(self, requests: Sequence[Request]) -> list[Found]:
         """Answers of a batch as readings: nothing raises, one per request, in order."""
-        return [_found(answer) for answer in self.ask(requests)]
+        return [found_of(answer) for answer in self.ask(requests)]
 
     def one(self, operation: str, *arguments: Json) -> Json:
         """The value of one request.
@@ -95,7 +95,7 @@ class Host:
         texts: dict[str, dict[str, Found]] = {}
         for path, found in zip(wanted, self.found(requests)):
             if _is_pattern(path) and isinstance(found, Value) and isinstance(found.value, dict):
-                texts[path] = {name: _stripped(_found(answer)) for name, answer in found.value.items()}
+                texts[path] = {name: _stripped(found_of(answer)) for name, answer in found.value.items()}
             else:
                 texts[path] = {path: _stripped(found)}
         return texts
@@ -133,7 +133,7 @@ class Host:
         answers = _checked(self.one("within", seconds, [list(r) for r in requests]), list)
         if len(answers) != len(requests):
             raise HostError(f"{len(answers)} answers to {len(requests)} requests")
-        return [_found(answer) for answer in answers]
+        return [found_of(answer) for answer in answers]
 
     # -- programs, processes, driver ------------------------------------------------------------------------
 
@@ -191,7 +191,8 @@ def _is_pattern(path: str) -> bool:
     return "*" in path or "[" in path
 
 
-def _found(answer: Answer) -> Found:
+def found_of(answer: Answer) -> Found:
+    """An answer of the machine as a reading; a malformed one is an error."""
     if not isinstance(answer, (list, tuple)) or not answer:
         return Error("malformed answer")
     if answer[0] == "ok" and len(answer) == 2:

@@ -204,6 +204,7 @@ def op_stat(path, follow=True):
         "type": kind,
         "size": s.st_size,
         "mtime_ns": s.st_mtime_ns,
+        "ctime_ns": s.st_ctime_ns,
         "mode": stat.S_IMODE(s.st_mode),
         "uid": s.st_uid,
         "gid": s.st_gid,
@@ -460,6 +461,64 @@ def op_processes(limit=65_536, command_limit=1 << 16):
     return found
 
 
+def op_holders(prefix, limit=4096, seconds=0.5):
+    """Which other processes hold files whose path starts with `prefix`.
+
+    {"holders": [{"pid", "comm", "files"}], "looked": processes looked into, "denied": those that may not be,
+    "complete": False where `limit` holders or `seconds` ended the search}. This process does not count.
+    """
+    stop = time.monotonic() + seconds
+    skip = _kernel_threads()
+    skip.add(str(os.getpid()))
+    holders = []
+    looked = denied = 0
+    complete = True
+    for pid in os.listdir("/proc"):
+        if not pid.isdigit() or pid in skip:
+            continue
+        if time.monotonic() > stop or len(holders) >= limit:
+            complete = False
+            break
+        try:
+            files = _open_files("/proc/%s/fd" % pid, prefix)
+            looked += 1
+            if files:
+                comm = op_read("/proc/%s/comm" % pid, 64, True).strip()
+                holders.append({"pid": int(pid), "comm": comm, "files": sorted(files)})
+        except PermissionError:
+            denied += 1
+        except (OSError, Missing):
+            continue  # it ended meanwhile
+    return {"holders": holders, "looked": looked, "denied": denied, "complete": complete}
+
+
+def _open_files(directory, prefix):
+    """The paths with a prefix among the open files of a process. Relative look-ups save the kernel the walk."""
+    found = set()
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for name in os.listdir(fd):
+            try:
+                target = os.readlink(name, dir_fd=fd)
+            except FileNotFoundError:
+                continue  # closed meanwhile
+            if target.startswith(prefix):
+                found.add(target)
+    finally:
+        os.close(fd)
+    return found
+
+
+def _kernel_threads():
+    """PIDs, as text, of the kernel's own threads (the children of kthreadd): they hold no files, and are many."""
+    try:
+        if op_read("/proc/2/comm", 64).strip() == "kthreadd":
+            return set(op_read("/proc/2/task/2/children").split())
+    except (OSError, Missing):
+        pass
+    return set()
+
+
 def op_affinity(pid):
     """The CPUs that a process (0: this one) may run on."""
     return sorted(os.sched_getaffinity(pid))
@@ -646,6 +705,7 @@ def op_psutil(function):
 
 _nvml_lock = threading.Lock()
 _nvml = {}  # type: dict
+_nvml_handles = {}  # type: dict
 
 
 def _load_nvml():
@@ -654,22 +714,31 @@ def _load_nvml():
         if not _nvml:
             _nvml["answer"] = _start_nvml()
     answer = _nvml["answer"]
-    if isinstance(answer, Missing):
+    if isinstance(answer, Exception):
         raise answer
     return answer
 
 
 def _start_nvml():
+    import ctypes
+
+    try:
+        # Importing pynvml takes ten times as long as finding out that there is no driver.
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError as error:
+        return Missing("absent", "no NVIDIA driver library: %s" % error)
     try:
         import pynvml
     except ImportError:
         return Missing("absent", "nvidia-ml-py is not installed; pip install nvidia-ml-py")
-    # NOTE: the unofficial distribution `pynvml` (and old forks) ship a module of the same name without these.
-    if not hasattr(pynvml, "nvmlDeviceGetHandleByIndex_v2") and not hasattr(pynvml, "_nvmlGetFunctionPointer"):
+    # NOTE: three other distributions hold a module of that name. `pynvml` before 12 is a package whose star import
+    # drops the private name; nvidia-ml-py3 and nvidia-ml-py before 12.535 know no clock *event* reasons.
+    # `pynvml` from 12 on only brings nvidia-ml-py along, and is fine.
+    if not hasattr(pynvml, "_nvmlGetFunctionPointer") or not hasattr(pynvml, "nvmlDeviceGetCurrentClocksEventReasons"):
         return Missing(
             "not_supported",
-            "the module pynvml is not nvidia-ml-py's; "
-            "pip uninstall pynvml && pip install --force-reinstall nvidia-ml-py",
+            "the module pynvml is not that of nvidia-ml-py 12.535 or later; "
+            "pip uninstall -y pynvml nvidia-ml-py3 nvidia-ml-py && pip install nvidia-ml-py",
         )
     try:
         pynvml.nvmlInit()
@@ -682,18 +751,25 @@ def _nvml_missing(pynvml, error):
     """NVML errors that mean 'cannot be had here'; any other is an error."""
     code = getattr(error, "value", None)
     why = {
-        getattr(pynvml, name, object()): reason
+        getattr(pynvml, "NVML_ERROR_" + name, object()): reason
         for name, reason in (
-            ("NVML_ERROR_LIBRARY_NOT_FOUND", "absent"),
-            ("NVML_ERROR_DRIVER_NOT_LOADED", "absent"),
-            ("NVML_ERROR_NOT_FOUND", "absent"),
-            ("NVML_ERROR_NOT_SUPPORTED", "not_supported"),
-            ("NVML_ERROR_FUNCTION_NOT_FOUND", "not_supported"),
-            ("NVML_ERROR_NO_PERMISSION", "denied"),
-            ("NVML_ERROR_ARGUMENT_VERSION_MISMATCH", "not_supported"),
-            ("NVML_ERROR_DEPRECATED", "not_supported"),
-            ("NVML_ERROR_INVALID_ARGUMENT", "not_supported"),
-            ("NVML_ERROR_TIMEOUT", "timeout"),
+            ("LIBRARY_NOT_FOUND", "absent"),
+            ("DRIVER_NOT_LOADED", "absent"),
+            ("NOT_FOUND", "absent"),
+            ("NO_DATA", "absent"),
+            ("GPU_NOT_FOUND", "absent"),
+            ("NOT_SUPPORTED", "not_supported"),
+            ("FUNCTION_NOT_FOUND", "not_supported"),
+            ("ARGUMENT_VERSION_MISMATCH", "not_supported"),
+            ("LIB_RM_VERSION_MISMATCH", "not_supported"),
+            ("VGPU_ECC_NOT_SUPPORTED", "not_supported"),
+            ("DEPRECATED", "not_supported"),
+            ("INVALID_ARGUMENT", "not_supported"),
+            ("NO_PERMISSION", "denied"),
+            ("OPERATING_SYSTEM", "denied"),
+            ("GPU_IS_LOST", "gone"),
+            ("RESET_REQUIRED", "gone"),
+            ("TIMEOUT", "timeout"),
         )
     }.get(code)
     text = "NVML: %s" % error
@@ -701,38 +777,95 @@ def _nvml_missing(pynvml, error):
 
 
 def op_nvml(function, *arguments):
-    """Call an NVML getter by name. An argument "gpu:N" stands for that GPU's handle, "unit:N" for a unit's."""
+    """Call an NVML getter by name.
+
+    An argument "gpu:N" stands for that GPU's handle, "struct:NAME" for a fresh structure that the getter fills
+    in and that is then the answer. nvmlDeviceGetFieldValues answers with one answer (as of a request) per field.
+    """
     pynvml = _load_nvml()
-    if not re.match(r"nvml(Device|System|Unit)(Get|Is|Validate|Query)\w*\Z", function):
-        raise Missing("not_supported", "%s is not a getter" % function)
+    if not isinstance(function, str) or not re.match(r"nvml(Device|System|Unit)(Get|Is|Validate|Query)\w*\Z", function):
+        raise Missing("not_supported", "%s is not a getter" % (function,))
     call = getattr(pynvml, function, None)
     if call is None:
         raise Missing("not_supported", "this nvidia-ml-py has no %s" % function)
     try:
-        answer = call(*[_nvml_argument(pynvml, a) for a in arguments])
+        filled, passed = _nvml_arguments(pynvml, arguments)
+        answer = call(*passed, *_fresh_outputs(call, len(passed)))
+        if filled is not None:
+            if answer:  # some getters hand the return code through unchecked
+                raise pynvml.NVMLError(answer)
+            answer = filled
     except pynvml.NVMLError as error:
         raise _nvml_missing(pynvml, error)
+    except getattr(pynvml, "NVMLLibraryMismatchError", ()) as error:
+        raise Missing("not_supported", "NVML: %s" % error)
     if function == "nvmlDeviceGetFieldValues":
-        return [_field_value(pynvml, field) for field in answer]
+        return [_field_answer(pynvml, field) for field in answer]
     return _plain(answer)
 
 
-def _nvml_argument(pynvml, argument):
-    if isinstance(argument, str) and argument.startswith("gpu:"):
-        return pynvml.nvmlDeviceGetHandleByIndex(int(argument[4:]))
-    return argument
+def _nvml_arguments(pynvml, arguments):
+    """The structure to be filled, if any, and the arguments as the getter takes them."""
+    import ctypes
+
+    filled = None
+    passed = []
+    for argument in arguments:
+        if isinstance(argument, str) and argument.startswith("gpu:"):
+            passed.append(_nvml_handle(pynvml, int(argument[4:])))
+        elif isinstance(argument, str) and argument.startswith("struct:"):
+            kind = getattr(pynvml, argument[7:], None)
+            if not (isinstance(kind, type) and issubclass(kind, ctypes.Structure)):
+                raise Missing("not_supported", "this nvidia-ml-py has no %s" % argument[7:])
+            filled = kind()
+            passed.append(ctypes.byref(filled))
+        else:
+            passed.append(argument)
+    return filled, passed
 
 
-def _field_value(pynvml, field):
-    """A field's number, or None with NVML's return code."""
+def _nvml_handle(pynvml, index):
+    """A GPU's handle, looked up once: the first look-up wakes the GPU."""
+    if index not in _nvml_handles:
+        _nvml_handles[index] = pynvml.nvmlDeviceGetHandleByIndex(index)
+    return _nvml_handles[index]
+
+
+def _fresh_outputs(call, given):
+    """Output arguments for a getter that would otherwise share one default among all threads.
+
+    NOTE: `def nvmlDeviceGetModuleId(handle, moduleId=c_uint())` and its like write into that one default, so two
+    GPUs asked at once may get each other's number.
+    """
+    import ctypes
+
+    defaults = getattr(call, "__defaults__", None) or ()
+    missing = call.__code__.co_argcount - given if defaults else 0
+    rest = defaults[len(defaults) - missing :] if 0 < missing <= len(defaults) else ()
+    if not all(isinstance(default, (ctypes._SimpleCData, ctypes.Structure)) for default in rest):
+        return []
+    return [type(default)() for default in rest]
+
+
+def _field_answer(pynvml, field):
+    """A field's number as an answer of its own: of many fields some are always missing."""
+    import ctypes
+
     if field.nvmlReturn != 0:
-        return {"value": None, "code": int(field.nvmlReturn)}
-    names = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
-    return {"value": getattr(field.value, names.get(field.valueType, "ullVal"))}
+        problem = _nvml_missing(pynvml, pynvml.NVMLError(field.nvmlReturn))
+        if isinstance(problem, Missing):
+            return ["missing", problem.why, problem.detail]
+        return ["error", str(problem)]
+    if field.valueType == 5:  # signed int, which older bindings have no name for
+        return ["ok", ctypes.c_int(field.value.uiVal).value]
+    name = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 6: "usVal"}.get(field.valueType)
+    if name is None or not hasattr(field.value, name):
+        return ["missing", "not_supported", "NVML: value type %d" % field.valueType]
+    return ["ok", getattr(field.value, name)]
 
 
 def _plain(value, depth=0):
-    """Structures of ctypes and named tuples as plain JSON."""
+    """Structures of ctypes, pynvml's own objects and named tuples as plain JSON."""
     if depth > 8:
         return None
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -750,7 +883,8 @@ def _plain(value, depth=0):
     try:
         return [_plain(v, depth + 1) for v in value]
     except TypeError:
-        return None
+        # NOTE: pynvml's process lists hold objects that are neither structures nor sequences.
+        return {k: _plain(v, depth + 1) for k, v in vars(value).items()} if hasattr(value, "__dict__") else None
 
 
 OPERATIONS = {name[3:]: function for name, function in list(globals().items()) if name.startswith("op_")}
