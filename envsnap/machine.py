@@ -138,14 +138,14 @@ def op_hash(path, limit=256 << 20):
         os.close(fd)
 
 
-def op_blob_hash(path, limit=64 << 20):
-    """Git's own name of a file's content (SHA-1 of its blob), its size and its count of lines."""
+def op_blob_hash(path, limit=64 << 20, algorithm="sha1"):
+    """Git's own name of a file's content (its blob's SHA-1 or SHA-256), its size and its count of lines."""
     fd = _open(path)
     try:
         size = os.fstat(fd).st_size
         if size > limit:
             raise Missing("too_large", "%s has more than %d bytes" % (path, limit))
-        digest = hashlib.sha1(b"blob %d\0" % size)
+        digest = hashlib.new(algorithm, b"blob %d\0" % size)
         lines = done = 0
         while done < size:
             chunk = os.read(fd, 1 << 20)
@@ -421,8 +421,11 @@ def op_limits():
 
 
 def op_confstr(name):
-    """A configuration string of the C library, such as CS_GNU_LIBC_VERSION."""
-    return os.confstr(name)
+    """A configuration string of the C library, such as CS_GNU_LIBC_VERSION, which musl does not know."""
+    try:
+        return os.confstr(name)
+    except ValueError:
+        raise Missing("not_supported", "this C library has no %s" % name)
 
 
 def op_links(path, pattern="", limit=16_384):

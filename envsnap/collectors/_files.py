@@ -87,6 +87,13 @@ def natural_order(text: str) -> list[tuple[int, str]]:
 # -- what texts mean ------------------------------------------------------------------------------------------
 
 
+def stated(text: str) -> str:
+    """Text that says something. Raises: Missing where it is empty."""
+    if not text:
+        raise Missing(Why.NOT_SUPPORTED, "it is empty")
+    return text
+
+
 def integer(text: str) -> int:
     """A whole number. Raises: Missing for a word that stands for none, ValueError for anything else."""
     if text.strip().lower() in _NO_VALUE:
