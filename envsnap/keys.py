@@ -192,11 +192,10 @@ def _is_number(value: Json) -> bool:
 
 
 _BARE = re.compile(r"[A-Za-z0-9_.:/@+-]+\Z")
-_INSTANCE = re.compile(r'\[("(?:[^"\\]|\\.)*"|[^\]"]*)\]')
-_PATH = re.compile(
-    r'[a-z][a-z0-9_]*(?:\[(?:"(?:[^"\\]|\\.)*"|[A-Za-z0-9_.:/@+-]+)\])*'
-    r'(?:\.[a-z][a-z0-9_]*(?:\[(?:"(?:[^"\\]|\\.)*"|[A-Za-z0-9_.:/@+-]+)\])*)*\Z'
-)
+_QUOTED = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"'
+_INSTANCE = re.compile(rf'\[({_QUOTED}|[^\]"]*)\]')
+_NAME = rf"[a-z][a-z0-9_]*(?:\[(?:{_QUOTED}|[A-Za-z0-9_.:/@+-]+)\])*"
+_PATH = re.compile(rf"{_NAME}(?:\.{_NAME})*\Z")
 
 
 def instance(name: str | int) -> str:

@@ -7,19 +7,23 @@ hand, because importing jsonschema alone takes longer than a diff may.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
+import math
 import os
+import stat
 import sys
 import tempfile
 import zlib
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from envsnap.keys import parents_of
+from envsnap.keys import is_path, parents_of
 from envsnap.reading import Error, Json, Reading, Unavailable, Unknown, Unset, Value, Why
 
 FORMAT = "envsnap.snapshot"
@@ -30,8 +34,9 @@ FORMAT = "envsnap.snapshot"
 VERSION = 1
 UPGRADES: dict[int, Any] = {}
 
-MAX_FILE_BYTES = 256 << 20
+MAX_FILE_BYTES = 64 << 20
 MAX_DEPTH = 64
+STATUSES = ("ok", "partial", "unavailable", "error", "timeout")
 
 
 class SnapshotError(Exception):
@@ -150,22 +155,28 @@ def _digest(data: Json) -> str:
 
 def dumps(snapshot: Snapshot) -> str:
     """The snapshot as JSON text, one reading a line. Lone surrogates (bytes that were not UTF-8) stay escaped."""
-    return json.dumps(snapshot.as_json(), indent=1, ensure_ascii=True) + "\n"
+    return json.dumps(snapshot.as_json(), indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def write(snapshot: Snapshot, target: str | Path) -> None:
-    """Write to a file (mode 0600, gzip by suffix), atomically. Raises: OSError; the old file is then untouched."""
+    """Write to a file (mode 0600, gzip by suffix), atomically. Raises: OSError; the old file is then untouched.
+
+    A symbolic link is followed, so that the file it names is replaced and the link stays.
+    """
     data = dumps(snapshot).encode("ascii")
-    path = Path(target)
+    path = Path(os.path.realpath(target))
     if path.suffix == ".gz":
         data = gzip.compress(data, compresslevel=5, mtime=0)
     write_atomically(path, data)
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write `data` to `path` by way of a temporary file beside it, mode 0600."""
-    if path.is_dir():
-        raise IsADirectoryError(21, "is a directory", str(path))
+    """Write `data` to `path` by way of a temporary file beside it, mode 0600.
+
+    Raises: OSError, also where `path` is something else than a file: renaming would replace a device by a file.
+    """
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -183,38 +194,73 @@ def load(source: str | Path) -> Snapshot:
 
     Raises: SnapshotError in one sentence for whatever is wrong with it.
     """
-    name = "standard input" if str(source) == "-" else str(source)
+    return from_json(load_json(source), _name_of(source))
+
+
+def load_json(source: str | Path) -> Json:
+    """The JSON document in a file, or on standard input for `-`. Raises: SnapshotError."""
+    name = _name_of(source)
     try:
-        if str(source) == "-":
-            data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
-        else:
-            path = Path(source)
-            if path.exists() and not path.is_file():
-                raise SnapshotError(f"{name} is not a regular file.")
-            with open(path, "rb") as file:
-                data = file.read(MAX_FILE_BYTES + 1)
+        data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1) if str(source) == "-" else _read_file(source)
     except OSError as error:
         raise SnapshotError(f"Cannot read {name}: {error.strerror}.") from error
     except ValueError as error:
         raise SnapshotError(f"Cannot read {name}: not a valid file name.") from error
-    return parse(data, name)
+    return parse_json(data, name)
 
 
-def parse(data: bytes, name: str) -> Snapshot:
-    """A snapshot from the bytes of its file; `name` is for the error's sentence. Raises: SnapshotError."""
-    if len(data) > MAX_FILE_BYTES:
-        raise SnapshotError(f"{name} is larger than {MAX_FILE_BYTES >> 20} MB, which no snapshot is.")
+def _name_of(source: str | Path) -> str:
+    return "standard input" if str(source) == "-" else str(source)
+
+
+def _read_file(source: str | Path) -> bytes:
+    """The bytes of a regular file, at most one more than a snapshot may have; never waits on a FIFO."""
+    if not stat.S_ISREG(os.stat(source).st_mode):
+        raise SnapshotError(f"{source} is not a regular file; for a pipe use -.")
+    with open(os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        _check_size(os.fstat(file.fileno()).st_size, str(source))
+        return file.read(MAX_FILE_BYTES + 1)
+
+
+def parse_json(data: bytes, name: str) -> Json:
+    """The JSON document in the bytes of a file, strictly: no NaN, no name twice. Raises: SnapshotError."""
+    _check_size(len(data), name)
     if data[:2] == b"\x1f\x8b":
         data = _gunzip(data, name)
     if not data.strip():
         raise SnapshotError(f"{name} is empty.")
-    if _too_deep(data):
-        raise SnapshotError(f"{name} is nested too deeply to be a snapshot.")
     try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        return json.loads(data.decode(), object_pairs_hook=_object, parse_float=_finite, parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise SnapshotError(f"{name} is not JSON: byte {error.start} is not UTF-8.") from error
+    except RecursionError as error:
+        raise SnapshotError(f"{name} is nested too deeply to be a snapshot.") from error
+    except ValueError as error:
         raise SnapshotError(f"{name} is not JSON, or is cut short ({_short(error)}).") from error
-    return from_json(document, name)
+
+
+def _check_size(size: int, name: str) -> None:
+    if size > MAX_FILE_BYTES:
+        raise SnapshotError(f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB, which no snapshot is.")
+
+
+def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the name {twice!r} stands twice in one object")
+    return found
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:20]} is too large a number")
+    return number
+
+
+def _no_constant(name: str) -> Json:
+    raise ValueError(f"{name} is no JSON number")
 
 
 def _gunzip(data: bytes, name: str) -> bytes:
@@ -223,16 +269,10 @@ def _gunzip(data: bytes, name: str) -> bytes:
         plain = inflate.decompress(data, MAX_FILE_BYTES + 1)
     except zlib.error as error:
         raise SnapshotError(f"{name} is not a whole gzip file ({_short(error)}).") from error
-    if len(plain) > MAX_FILE_BYTES:
-        raise SnapshotError(f"{name} unpacks to more than {MAX_FILE_BYTES >> 20} MB, which no snapshot does.")
+    _check_size(len(plain), name)
     if not inflate.eof:
         raise SnapshotError(f"{name} is a gzip file that is cut short.")
     return plain
-
-
-def _too_deep(data: bytes) -> bool:
-    """Whether brackets nest beyond MAX_DEPTH; cheap and generous (brackets in strings count as well)."""
-    return any(opening * (MAX_DEPTH + 1) in data for opening in (b"[", b'{"":')) or data.count(b"[[") > 100_000
 
 
 def _short(error: Exception) -> str:
@@ -270,25 +310,43 @@ def from_json(document: Json, name: str = "snapshot") -> Snapshot:
 
 
 def _section(s: Json) -> Section:
-    errors = _typed(s.get("errors", {}), dict)
-    for message in errors.values():
-        _typed(message, str)
+    if s["status"] not in STATUSES:
+        raise ValueError(f"a section has no status {s['status']!r}")
+    values = _paths(s["values"])
+    for value in values.values():
+        if isinstance(value, (dict, list)):
+            _check_depth(value)
     return Section(
-        status=_typed(s["status"], str),
+        status=s["status"],
         reason=_typed(s.get("reason", ""), str),
         complete=_typed(s["complete"], bool),
-        seconds=float(s.get("seconds", 0.0)),
+        seconds=float(_typed(s.get("seconds", 0.0), (int, float))),
         method=_typed(s.get("method", ""), str),
-        values=_typed(s["values"], dict),
+        values=values,
         unavailable={
-            p: Unavailable(Why(u["why"]), _typed(u["detail"], str))
-            for p, u in _typed(s.get("unavailable", {}), dict).items()
+            p: Unavailable(Why(u["why"]), _typed(u["detail"], str)) for p, u in _paths(s.get("unavailable", {})).items()
         },
-        errors=errors,
+        errors={p: _typed(message, str) for p, message in _paths(s.get("errors", {})).items()},
     )
 
 
-def _typed(value: Json, kind: type) -> Any:
+def _paths(value: Json) -> dict[str, Json]:
+    for path in _typed(value, dict):
+        if not is_path(path):
+            raise ValueError(f"{path!r} is not a path")
+    return value  # type: ignore[no-any-return]
+
+
+def _check_depth(value: Json, left: int = MAX_DEPTH) -> None:
+    if left == 0:
+        raise ValueError("a value is nested too deeply")
+    for item in value.values() if isinstance(value, dict) else value:
+        if isinstance(item, (dict, list)):
+            _check_depth(item, left - 1)
+
+
+def _typed(value: Json, kind: type | tuple[type, ...]) -> Any:
     if not isinstance(value, kind):
-        raise TypeError(f"expected {kind.__name__}, found {type(value).__name__}")
+        names = " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
+        raise TypeError(f"expected {names}, found {type(value).__name__}")
     return value
