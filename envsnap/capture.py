@@ -20,7 +20,7 @@ from envsnap.keys import Key, Type, is_path, pattern_of
 from envsnap.reading import Error, Found, Json, Missing, Unavailable, Value, describe
 from envsnap.redact import Redactor
 from envsnap.scope import Scope
-from envsnap.snapshot import Section, Snapshot
+from envsnap.snapshot import MAX_DEPTH, Section, Snapshot
 
 DEADLINE_SECONDS = 10.0
 
@@ -170,4 +170,13 @@ def has_type(value: Json, kind: Type) -> bool:
         return isinstance(value, list) and all(isinstance(v, str) for v in value)
     if kind is Type.INTEGERS:
         return isinstance(value, list) and all(isinstance(v, int) and not isinstance(v, bool) for v in value)
-    return isinstance(value, dict)
+    return isinstance(value, dict) and is_json(value)
+
+
+def is_json(value: Json, depth: int = MAX_DEPTH) -> bool:
+    """Whether a value can stand in a snapshot as it is: plain JSON types, finite numbers, not nested too deeply."""
+    if isinstance(value, dict):
+        return depth > 0 and all(isinstance(k, str) and is_json(v, depth - 1) for k, v in value.items())
+    if isinstance(value, list):
+        return depth > 0 and all(is_json(v, depth - 1) for v in value)
+    return value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value))
