@@ -1,10 +1,8 @@
-"""Check a snapshot against what is required of it. (Being written.)"""
+"""Check a snapshot against what is required of it."""
 
 from __future__ import annotations
 
-from envsnap.snapshot import Snapshot
+from envsnap.check.baseline import check
+from envsnap.check.finding import CheckResult, Finding, Severity, Status
 
-
-def check(snapshot: Snapshot, baseline: Snapshot) -> list[object]:
-    """Compare a snapshot with a baseline."""
-    return []
+__all__ = ["CheckResult", "Finding", "Severity", "Status", "check"]
