@@ -1,0 +1,94 @@
+"""What a capture got, what it could not get and why, and what it cost; on one screen."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from envsnap.fold import fold
+from envsnap.reading import Json
+from envsnap.report.lines import Line
+from envsnap.snapshot import Section, Snapshot
+from envsnap.wording import plural, printable, shorten
+
+_GAPS = 10
+_SLOWEST = 3
+
+
+def text(snapshot: Snapshot, file: str, width: int) -> list[Line]:
+    """The summary for people."""
+    sections = snapshot.sections
+    whole = [name for name, s in sections.items() if s.status == "ok"]
+    head = f"{plural(len(snapshot.values), 'reading')} in {_cost(snapshot)}"
+    lines: list[Line] = [[(head, "title"), (f"  →  {file}", "")]]
+    if whole:
+        lines.append([("  ok  ", "good"), (shorten(", ".join(whole), width - 6), "")])
+    for name, section in sections.items():
+        if section.status != "ok":
+            words = f"{section.status}, {plural(len(section.values), 'reading')}: {section.reason}"
+            lines.append([(f"  {name}  ", "warn"), (shorten(printable(words), width - len(name) - 4), "")])
+    gaps = _gaps(snapshot)
+    if gaps:
+        lines.append([("not read", "title")])
+        for name, title, words in gaps[:_GAPS]:
+            lines.append(
+                [(f"  {name}  ", "warn"), (shorten(printable(f"{title}: {words}"), width - len(name) - 4), "")]
+            )
+        if len(gaps) > _GAPS:
+            lines.append([(f"  … and {len(gaps) - _GAPS} more reasons (envsnap show)", "dim")])
+    slow = sorted(sections.items(), key=lambda item: -item[1].seconds)[:_SLOWEST]
+    lines.append([("  slowest: " + ", ".join(f"{name} {s.seconds:.2f} s" for name, s in slow), "dim")])
+    return lines
+
+
+def _cost(snapshot: Snapshot) -> str:
+    cost = snapshot.cost
+    parts = [f"{cost['wall_seconds']:.2f} s" if "wall_seconds" in cost else "unknown time"]
+    if "cpu_seconds" in cost:
+        parts.append(f"{cost['cpu_seconds']:.2f} s CPU")
+    if "peak_rss_bytes" in cost:
+        parts.append(f"{cost['peak_rss_bytes'] / 1e6:.0f} MB")
+    return ", ".join(parts)
+
+
+def _gaps(snapshot: Snapshot) -> list[tuple[str, str, str]]:
+    """What was not read, folded: (section, paths, reason), errors first."""
+    found = []
+    for name, section in snapshot.sections.items():
+        alike: dict[tuple[bool, str], list[str]] = {}
+        for path, message in section.errors.items():
+            alike.setdefault((False, f"error, {message}"), []).append(path)
+        for path, unavailable in section.unavailable.items():
+            # NOTE: by the reason without its detail, which often names the path and would keep them apart.
+            alike.setdefault((True, unavailable.why.value.replace("_", " ")), []).append(path)
+        for (order, words), paths in alike.items():
+            titles = [title for title, _ in fold(paths)]
+            more = f" and {len(titles) - 3} more" if len(titles) > 3 else ""
+            found.append((order, name, ", ".join(titles[:3]) + more, words))
+    return [(name, title, words) for _, name, title, words in sorted(found)]
+
+
+def as_json(snapshot: Snapshot, file: str) -> dict[str, Json]:
+    """The summary's JSON form."""
+    return {
+        "format": "envsnap.summary",
+        "version": 1,
+        "file": file,
+        "captured_at": snapshot.captured_at,
+        "configuration": snapshot.configuration_hash,
+        "readings": len(snapshot.values),
+        "sections": {name: _section(section) for name, section in snapshot.sections.items()},
+        "cost": snapshot.cost,
+        "redaction": snapshot.redaction,
+        "next": [["envsnap", "show", file]],
+    }
+
+
+def _section(section: Section) -> dict[str, Json]:
+    return {
+        "status": section.status,
+        "reason": section.reason,
+        "readings": len(section.values),
+        "unavailable": dict(Counter(u.why.value for u in section.unavailable.values())),
+        "errors": len(section.errors),
+        "seconds": round(section.seconds, 4),
+    }
