@@ -1,7 +1,9 @@
 """The command line: one module per verb; the only place that prints or exits.
 
 A verb is a module with a docstring (its first line is the help text, the rest is shown by `--help`), EXAMPLE
-(a command line), `arguments(parser)` and `run(args) -> int`. Heavy imports belong inside `run`.
+(a command line), `arguments(parser)` and `run(args) -> int`. Heavy imports belong inside `run`. A verb that
+touches the machine also has `limit(args)`: unless that is None it is run in a child that the command does not
+wait for longer than that many seconds, because a driver can hang in a way that nothing ends.
 """
 
 from __future__ import annotations
@@ -11,11 +13,16 @@ import importlib
 import os
 import pkgutil
 import sys
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from envsnap import __version__
+from envsnap.snapshot import SnapshotError
+from envsnap.wording import printable
 
 EXIT_OK, EXIT_DIFFERENT, EXIT_TROUBLE, EXIT_UNKNOWN = 0, 1, 2, 3
+EXIT_SIGNAL = 128
 
 
 class Trouble(Exception):
@@ -36,8 +43,8 @@ def verbs() -> list[str]:
     return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
 
 
-def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+def parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The whole command line, or that of one verb alone, which spares importing the others."""
     top = _Parser(
         prog="envsnap",
         description="Why is the same benchmark slow today? Record the state that can matter, compare two records, "
@@ -47,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"envsnap {__version__}")
     sub = top.add_subparsers(dest="verb", metavar="VERB", parser_class=_Parser)
-    for name in verbs():
+    for name in [only] if only else verbs():
         module = importlib.import_module(f"{__name__}.{name}")
         doc = module.__doc__ or ""
         verb = sub.add_parser(
@@ -66,29 +73,94 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit code and never raises (but for --debug)."""
     arguments = sys.argv[1:] if argv is None else argv
+    _prepare_streams()
     if os.environ.get("ENVSNAP_DISABLE") == "1":
         print("envsnap: disabled by ENVSNAP_DISABLE=1, nothing was done.", file=sys.stderr)
         return EXIT_OK
-    args: Any = None
-    try:
-        top = parser()
-        args = top.parse_args(arguments)
-        if args.verb is None:
-            top.print_help()
-            return EXIT_TROUBLE
+    return _guarded(lambda: _dispatch(arguments), arguments)
+
+
+def _prepare_streams() -> None:
+    """Streams that take any text, whatever the locale, and that are there even where the caller closed them."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif hasattr(getattr(sys, name), "reconfigure"):
+            getattr(sys, name).reconfigure(errors="backslashreplace")
+
+
+def _dispatch(arguments: Sequence[str]) -> int:
+    first = next((a for a in arguments if not a.startswith("-")), None)
+    if first is not None and first not in verbs():
+        raise Trouble(f"There is no verb {first!r}{did_you_mean(first, verbs())}", ["envsnap", "--help"])
+    top = parser(first)
+    args: Any = top.parse_args(arguments)
+    if args.verb is None:
+        top.print_help()
+        return EXIT_TROUBLE
+    seconds = args.module.limit(args) if hasattr(args.module, "limit") else None
+    if seconds is None:
         code: int = args.module.run(args)
         return code
+    from envsnap.cli._supervise import supervised
+
+    ended = supervised(lambda: _guarded(lambda: args.module.run(args), arguments), seconds)
+    if ended is None:
+        raise Trouble(f"Nothing came back within {seconds:.0f} s: a driver or a file system hangs.")
+    return ended
+
+
+def _guarded(work: Callable[[], int], arguments: Sequence[str]) -> int:
+    """The exit code of `work`; whatever it raises is told in one sentence."""
+    as_json = "--format=json" in arguments or ("--format", "json") in pairwise(arguments)
+    try:
+        code = work()
+        sys.stdout.flush()
+        return code
+    except SystemExit as stop:  # argparse, after --help and --version
+        return stop.code if isinstance(stop.code, int) else EXIT_OK
+    except KeyboardInterrupt as interrupt:
+        return EXIT_SIGNAL + (interrupt.args[0] if interrupt.args else 2)
+    except BrokenPipeError:  # the reader went away, which is its right
+        _discard_output()
+        return EXIT_SIGNAL + 13
     except Trouble as trouble:
-        return _report(str(trouble), trouble.next_step, "--format" in arguments and "json" in arguments)
-    except KeyboardInterrupt:
-        return 130
+        return _report(str(trouble), trouble.next_step, as_json)
+    except SnapshotError as error:
+        return _report(str(error), [], as_json)
+    except OSError as error:
+        if "--debug" in arguments:
+            raise
+        _discard_output()
+        where = f": {error.filename}" if error.filename else ""
+        return _report(f"{error.strerror or error}{where}.", [], False)
+    except Exception as error:
+        if "--debug" in arguments:
+            raise
+        text = f"{type(error).__name__}: {str(error)[:200]}".rstrip(": ")
+        return _report(f"Unforeseen error, {text}.", ["envsnap", *arguments, "--debug"], as_json)
+
+
+def _discard_output() -> None:
+    """Python would complain once more when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _report(message: str, next_step: list[str], as_json: bool) -> int:
     import json
+    import shlex
 
     if as_json:
         print(json.dumps({"format": "envsnap.error", "version": 1, "error": message, "next": next_step}))
     else:
-        print(f"envsnap: {message}", file=sys.stderr)
+        hint = f" Try: {shlex.join(next_step)}" if next_step else ""
+        print(f"envsnap: {printable(message + hint)}", file=sys.stderr)
     return EXIT_TROUBLE
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """The end of a sentence about an unknown word: `; did you mean X?`, or a full stop where nothing is close."""
+    import difflib
+
+    close = difflib.get_close_matches(word, list(choices), 3, 0.6)
+    return f"; did you mean {' or '.join(close)}?" if close else "."

@@ -1,0 +1,105 @@
+"""Arguments that several verbs share, and what they mean."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+from envsnap.cli import Trouble, did_you_mean
+
+if TYPE_CHECKING:
+    from envsnap.capture import Progress
+    from envsnap.redact import Redactor
+    from envsnap.scope import Scope
+    from envsnap.snapshot import Snapshot
+
+MARGIN_SECONDS = 5.0
+"""What a capture may take beyond its deadline: start, writing, the report."""
+
+
+def add_format(parser: argparse.ArgumentParser, *formats: str) -> None:
+    """Add --format, text being the default."""
+    parser.add_argument("--format", choices=("text", *formats), default="text", help="default: text")
+
+
+def add_capture(parser: argparse.ArgumentParser) -> None:
+    """Add what a capture takes."""
+    parser.add_argument("--pid", type=int, action="append", default=[], metavar="N", help="root of a process tree")
+    parser.add_argument("--match", action="append", default=[], metavar="RE", help="processes by title or command line")
+    parser.add_argument("--repo", action="append", default=[], metavar="DIR", help="git repository to record too")
+    parser.add_argument("--model", action="append", default=[], metavar="M", help="model directory or hub name")
+    parser.add_argument("--python", default="", metavar="EXE", help="interpreter whose packages matter")
+    parser.add_argument("--deadline", type=float, default=10.0, metavar="S", help="seconds at most (default: 10)")
+    parser.add_argument(
+        "--no-cache", action="store_true", help="neither use nor write envsnap's cache of slow look-ups"
+    )
+    parser.add_argument("--reveal", action="append", default=[], metavar="NAME", help="a name that is no secret")
+    parser.add_argument("--redact", action="append", default=[], metavar="NAME", help="a name that is one")
+
+
+def scope_of(args: Any) -> Scope:
+    """The scope that the arguments describe. Raises: Trouble."""
+    from envsnap.scope import Scope
+
+    for pattern in args.match:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise Trouble(f"--match {pattern!r} is no regular expression ({error}).") from error
+    return Scope(
+        pids=tuple(args.pid),
+        match=tuple(args.match),
+        repos=tuple(args.repo),
+        models=tuple(args.model),
+        python=args.python,
+        cache=not args.no_cache,
+    )
+
+
+def take(args: Any, scope: Scope, only: list[str], redactor: Redactor) -> Snapshot:
+    """Capture, with progress on a terminal."""
+    from envsnap.capture import capture
+
+    snapshot = capture(scope, deadline=args.deadline, only=only, redactor=redactor, progress=_progress())
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K")
+    return snapshot
+
+
+def redactor_of(args: Any) -> Redactor:
+    """The redactor that the arguments describe."""
+    from envsnap.redact import Redactor
+
+    return Redactor()
+
+
+def sections_of(text: str) -> list[str]:
+    """The sections that `--only` names. Raises: Trouble."""
+    from envsnap.collectors import names
+
+    wanted = [name.strip() for name in text.split(",") if name.strip()]
+    for name in wanted:
+        if name not in names():
+            raise Trouble(f"There is no section {name!r}{did_you_mean(name, names())}", ["envsnap", "key"])
+    return wanted
+
+
+def deadline_limit(args: Any) -> float:
+    """The verb's limit where it captures."""
+    if args.deadline <= 0:
+        raise Trouble("--deadline takes a number of seconds above zero.")
+    return float(args.deadline) + MARGIN_SECONDS
+
+
+def _progress() -> Progress | None:
+    if not sys.stderr.isatty():
+        return None
+
+    def show(running: list[str], passed: float) -> None:
+        names = ", ".join(running[:6]) + ("…" if len(running) > 6 else "")
+        sys.stderr.write(f"\r\x1b[K{passed:.0f} s, still reading: {names}")
+        sys.stderr.flush()
+
+    return show
