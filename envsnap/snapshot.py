@@ -301,7 +301,7 @@ def from_json(document: Json, name: str = "snapshot") -> Snapshot:
             scope=_typed(document.get("scope", {}), dict),
             cost=_typed(document.get("cost", {}), dict),
             redaction=_typed(document.get("redaction", {}), dict),
-            sections={n: _section(s) for n, s in _typed(document["sections"], dict).items()},
+            sections={n: section_from_json(s) for n, s in _typed(document["sections"], dict).items()},
         )
     except KeyError as error:
         raise SnapshotError(f"{name} lacks the field {error}.") from error
@@ -309,7 +309,8 @@ def from_json(document: Json, name: str = "snapshot") -> Snapshot:
         raise SnapshotError(f"{name} is malformed: {_short(error)}.") from error
 
 
-def _section(s: Json) -> Section:
+def section_from_json(s: Json) -> Section:
+    """A section from its JSON form. Raises: KeyError, TypeError, ValueError, AttributeError for a malformed one."""
     if s["status"] not in STATUSES:
         raise ValueError(f"a section has no status {s['status']!r}")
     values = _paths(s["values"])

@@ -1,0 +1,83 @@
+"""Commands: their exit codes, their groups, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from envsnap.runs.command import CommandError, forwarding, start, supervised
+
+
+def _gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.mark.parametrize(("code", "said"), [("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 9)", 137)])
+def test_exit_codes_as_a_shell_says_them(code: str, said: int) -> None:
+    command = start([sys.executable, "-c", code], os.environ)
+    assert command.wait(20)
+    assert command.exit_code == said
+
+
+def test_no_such_program() -> None:
+    with pytest.raises(CommandError, match="no program 'no-such-program'"):
+        start(["no-such-program"], os.environ)
+
+
+def test_one_that_ignores_sigterm_is_killed_with_its_children(tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    code = (
+        "import os, signal, subprocess, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        f"open({str(file)!r} + '.new', 'w').write(str(child.pid)); os.rename({str(file)!r} + '.new', {str(file)!r})\n"
+        "time.sleep(60)"
+    )
+    command = start([sys.executable, "-c", code], os.environ)
+    while not file.exists():
+        time.sleep(0.02)
+    command.stop(0.5)
+    assert command.exit_code == 137
+    child = int(file.read_text())
+    for _ in range(100):
+        if _gone(child):
+            break
+        time.sleep(0.02)
+    assert _gone(child)
+
+
+def test_one_that_forks_away_is_found_and_stopped(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    code = (
+        "import os, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        f"    open({str(file)!r} + '.new', 'w').write(str(os.getpid()))\n"
+        f"    os.rename({str(file)!r} + '.new', {str(file)!r})\n"
+        "    time.sleep(60)\n"
+    )
+    with supervised():
+        command = start([sys.executable, "-c", code], os.environ)
+        assert command.wait(20)
+        while not file.exists():
+            time.sleep(0.02)
+        pid = int(file.read_text())
+        assert not _gone(pid)
+    assert _gone(pid)
+
+
+def test_signals_are_passed_on() -> None:
+    command = start([sys.executable, "-c", "import time; time.sleep(60)"], os.environ)
+    with forwarding(command.signal) as received:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert command.wait(20)
+    assert received == [signal.SIGTERM]
+    assert command.exit_code == 143
