@@ -20,7 +20,7 @@ def explain(host: Host, pids: Sequence[int]) -> dict[int, Unavailable]:
     """For each process whose reading was denied: the reason and the ways out. One batch for all."""
     if not pids:
         return {}
-    requests = [r for pid in pids for r in (["read", f"/proc/{pid}/status"], ["stat", f"/proc/{pid}"])]
+    requests = [r for pid in pids for r in (["read", f"/proc/{pid}/status"], ["stat", f"/proc/{pid}/status"])]
     mine, yama, *found = host.found([["read", "/proc/self/status"], ["read", _YAMA], *requests])
     me = _text(mine)
     scope = int(_text(yama).strip() or 0)
@@ -31,7 +31,7 @@ def explain(host: Host, pids: Sequence[int]) -> dict[int, Unavailable]:
 
 
 def reason(me: str, target: str, owner: int | None, yama: int) -> str:
-    """One clause, from the texts of both status files, the owner of the target's /proc folder and Yama's scope.
+    """One clause, from the texts of both status files, the owner of the target's files in /proc and Yama's scope.
 
     The order is the kernel's: Yama's strictest scope, users, dumpable, capabilities, Yama.
     """

@@ -188,7 +188,7 @@ def _ancestors(processes: Mapping[int, Process], pid: int) -> list[Process]:
 
 
 def _descendants(processes: Mapping[int, Process], roots: Iterable[int], without: Collection[int]) -> set[int]:
-    """The roots, so far as they run, and all below them. `without` is left out, and what is below it unless it is a root."""
+    """The running roots and all below them, without `without` and what is below that (unless it is a root itself)."""
     children: dict[int, list[int]] = {}
     for process in processes.values():
         children.setdefault(process.parent, []).append(process.pid)
