@@ -194,6 +194,7 @@ def _is_number(value: Json) -> bool:
 _BARE = re.compile(r"[A-Za-z0-9_.:/@+-]+\Z")
 _QUOTED = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"'
 _INSTANCE = re.compile(rf'\[({_QUOTED}|[^\]"]*)\]')
+_STEP = re.compile(rf"{_INSTANCE.pattern}|\.")
 _NAME = rf"[a-z][a-z0-9_]*(?:\[(?:{_QUOTED}|[A-Za-z0-9_.:/@+-]+)\])*"
 _PATH = re.compile(rf"{_NAME}(?:\.{_NAME})*\Z")
 
@@ -229,18 +230,7 @@ def is_path(text: str) -> bool:
 
 def parents_of(path: str) -> list[str]:
     """The paths that contain this one, nearest first: `a[0].b[c]` -> `a[0].b`, `a[0]`, `a`."""
-    found = []
-    quoted = False
-    for i, char in enumerate(path):
-        if char == '"' and path[i - 1] != "\\":
-            quoted = not quoted
-        elif char in ".[" and not quoted and not _inside_brackets(path, i):
-            found.append(path[:i])
-    return found[::-1]
-
-
-def _inside_brackets(path: str, index: int) -> bool:
-    return path.count("[", 0, index) > path.count("]", 0, index)
+    return [path[: step.start()] for step in _STEP.finditer(path)][::-1]
 
 
 def matches(path: str, pattern: str) -> bool:
