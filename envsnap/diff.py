@@ -20,6 +20,9 @@ from envsnap.reading import Error, Json, Reading, Unavailable, Unknown, Unset, V
 from envsnap.redact import comparable
 from envsnap.snapshot import Section, Snapshot
 
+HOSTNAME = "os.hostname"
+BOOT_ID = "kernel.boot_id"
+
 ALWAYS = frozenset({Kind.IDENTITY, Kind.TUNABLE})
 ON_REQUEST = frozenset({Kind.COUNTER, Kind.VOLATILE, Kind.LABEL})
 
@@ -295,9 +298,17 @@ def _state(section: Section | None) -> Reading | None:
     return Unknown()
 
 
+def _differ(a: Snapshot, b: Snapshot, path: str) -> bool:
+    return path in a.values and path in b.values and a.values[path] != b.values[path]
+
+
 def _notes(a: Snapshot, b: Snapshot) -> Iterable[str]:
     if a.envsnap != b.envsnap:
         yield f"A was written by envsnap {a.envsnap}, B by {b.envsnap}: keys that only one of them knows stay out."
+    if _differ(a, b, HOSTNAME):
+        yield f"A and B are of different hosts: {a.values[HOSTNAME]} and {b.values[HOSTNAME]}."
+    elif _differ(a, b, BOOT_ID):
+        yield "The machine was rebooted in between."
     if a.moment != b.moment:
         yield f"A was taken at the moment {a.moment!r}, B at {b.moment!r}."
     if a.scope != b.scope:

@@ -69,10 +69,13 @@ def take(args: Any, scope: Scope, only: list[str], redactor: Redactor) -> Snapsh
 
 
 def redactor_of(args: Any) -> Redactor:
-    """The redactor that the arguments describe."""
-    from envsnap.redact import Redactor
+    """The redactor that the arguments describe; its key is kept with the snapshots."""
+    from pathlib import Path
 
-    return Redactor()
+    from envsnap.redact import Redactor
+    from envsnap.store import FOLDER
+
+    return Redactor(Path(FOLDER), reveal=args.reveal, redact=args.redact)
 
 
 def sections_of(text: str) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from envsnap.cli import EXIT_DIFFERENT, EXIT_OK, EXIT_UNKNOWN, Trouble
 from envsnap.cli import _arguments as shared
 
-EXAMPLE = "envsnap check --baseline good.json --ignore 'git[*]'"
+EXAMPLE = "envsnap check --baseline good.json --ignore repo --ignore 'env[*_PORT]'"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
