@@ -22,7 +22,6 @@ from envsnap.snapshot import (
     from_json,
     load_json,
     section_from_json,
-    write_atomically,
 )
 
 FORMAT = "envsnap.run"
@@ -102,19 +101,13 @@ class Run:
         }
 
 
-def write(run: Run, path: Path, samples: Columns | None = None) -> None:
-    """Write a run (gzipped JSON, mode 0600, atomically), and its samples beside it. Raises: OSError."""
-    if samples is not None:
-        write_atomically(samples_path(path), _packed(samples.as_json()))
-    write_atomically(path, _packed(run.as_json()))
-
-
 def samples_path(path: Path) -> Path:
     """Where the samples of a run's file stand."""
     return path.with_name(path.name.split(".", 1)[0] + ".samples.json.gz")
 
 
-def _packed(document: Json) -> bytes:
+def packed(document: Json) -> bytes:
+    """A document as the bytes of its file."""
     return gzip.compress(json.dumps(document, separators=(",", ":")).encode("ascii"), compresslevel=5, mtime=0)
 
 
