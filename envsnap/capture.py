@@ -116,7 +116,7 @@ def _wait(
 
 def _collect(work: _Work, host: Host, scope: Scope, redactor: Redactor) -> None:
     try:
-        collector = collectors.load(work.name)
+        collector = collectors.collector(work.name)
         work.method = collector.METHOD
         declared = {key.pattern: key for key in collector.KEYS}
         for path, found in collector.collect(host, scope):

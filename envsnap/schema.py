@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from envsnap.collectors import load, names
+from envsnap.collectors import collector, names
 from envsnap.keys import Key, Type
 from envsnap.reading import Json, Why
 from envsnap.report.formats import FORMATS, array, record
@@ -134,10 +134,10 @@ def _snapshot() -> dict[str, Json]:
 
 
 def _section(name: str) -> dict[str, Json]:
-    collector = load(name)
+    module = collector(name)
     reason = record({"why": {"enum": [why.value for why in Why]}, "detail": {"type": "string"}})
-    plain = {key.pattern: _key(key) for key in collector.KEYS if "[]" not in key.pattern}
-    instances = {_regex(key.pattern): _key(key) for key in collector.KEYS if "[]" in key.pattern}
+    plain = {key.pattern: _key(key) for key in module.KEYS if "[]" not in key.pattern}
+    instances = {_regex(key.pattern): _key(key) for key in module.KEYS if "[]" in key.pattern}
     section = record(
         {
             "status": {"enum": list(STATUSES)},
@@ -155,7 +155,7 @@ def _section(name: str) -> dict[str, Json]:
             "errors": {"type": "object", "additionalProperties": {"type": "string"}},
         }
     )
-    return {**_titled(name, section), "description": (collector.__doc__ or "").split("\n")[0]}
+    return {**_titled(name, section), "description": (module.__doc__ or "").split("\n")[0]}
 
 
 def _regex(pattern: str) -> str:

@@ -48,20 +48,21 @@ def names() -> tuple[str, ...]:
 
 
 @cache
-def load(name: str) -> Collector:
+def collector(name: str) -> Collector:
     """The collector module of that name."""
+    # NOTE: importing a submodule binds its name in this package: no collector can be called as a function here is.
     return cast(Collector, importlib.import_module(f"{__name__}.{name}"))
 
 
 @lru_cache(maxsize=1)
 def keys() -> dict[str, Key]:
     """Every declared key, by its pattern."""
-    return {key.pattern: key for name in names() for key in load(name).KEYS}
+    return {key.pattern: key for name in names() for key in collector(name).KEYS}
 
 
 @lru_cache(maxsize=1)
 def _sections() -> dict[str, str]:
-    return {key.root: name for name in names() for key in load(name).KEYS}
+    return {key.root: name for name in names() for key in collector(name).KEYS}
 
 
 def section_of(path: str) -> str:

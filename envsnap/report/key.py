@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from envsnap.collectors import load, section_of
+from envsnap.collectors import collector, section_of
 from envsnap.keys import Key, Kind, Lever
 from envsnap.reading import Json
 from envsnap.report.lines import Line
@@ -68,7 +68,7 @@ def _tolerance(key: Key) -> str:
 
 def _source(key: Key) -> str:
     name = section_of(key.pattern)
-    return f"section {name}: {load(name).METHOD}"
+    return f"section {name}: {collector(name).METHOD}"
 
 
 def listing(keys: Sequence[Key]) -> list[Line]:
@@ -109,5 +109,5 @@ def as_json(key: Key) -> dict[str, Json]:
             for at in key.at
         ],
         "section": name,
-        "method": load(name).METHOD,
+        "method": collector(name).METHOD,
     }

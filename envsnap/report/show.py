@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from envsnap.collectors import key_for, keys, load, names
+from envsnap.collectors import collector, key_for, keys, names
 from envsnap.fold import fold
 from envsnap.keys import instances_of, matches, pattern_of
 from envsnap.reading import Json
@@ -37,7 +37,7 @@ def text(snapshot: Snapshot, patterns: Sequence[str], width: int, everything: bo
 def _title(name: str) -> str:
     if name not in names():
         return "not known to this version of envsnap"
-    return (load(name).__doc__ or "").split("\n")[0]
+    return (collector(name).__doc__ or "").split("\n")[0]
 
 
 def _row(title: str, words: str, style: str, column: int, width: int) -> Iterator[Line]:
