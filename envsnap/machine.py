@@ -256,10 +256,15 @@ def op_statvfs(path):
     }
 
 
-def op_usage(path, limit=20_000, seconds=1.0):
-    """What a directory tree holds: files, bytes, newest change (ns). Bounded; says so where it stopped early."""
+def op_usage(path, limit=20_000, seconds=1.0, wanted=""):
+    """What a directory tree holds: files, bytes, newest change (ns). Bounded; says so where it stopped early.
+
+    With `wanted`, a regular expression, also the paths of up to 1000 files whose names it matches.
+    """
     files = size = newest = 0
     complete = True
+    matches = re.compile(wanted).search if wanted else None
+    matching = []
     stop = time.monotonic() + seconds
     pending = [_bytes_name(path)]
     os.stat(pending[0])
@@ -272,14 +277,19 @@ def op_usage(path, limit=20_000, seconds=1.0):
                         break
                     if entry.is_dir(follow_symlinks=False):
                         pending.append(entry.path)
-                    else:
-                        s = entry.stat(follow_symlinks=False)
-                        files += 1
-                        size += s.st_size
-                        newest = max(newest, s.st_mtime_ns)
+                        continue
+                    s = entry.stat(follow_symlinks=False)
+                    files += 1
+                    size += s.st_size
+                    newest = max(newest, s.st_mtime_ns)
+                    if matches and len(matching) < 1000 and matches(_text(entry.name)):
+                        matching.append(_text(entry.path))
         except OSError:
             complete = False
-    return {"files": files, "bytes": size, "newest_ns": newest, "complete": complete}
+    found = {"files": files, "bytes": size, "newest_ns": newest, "complete": complete}
+    if wanted:
+        found["matching"] = sorted(matching)
+    return found
 
 
 def op_run(argv, env=None, cwd=None, timeout=5.0, limit=RUN_LIMIT, stdin=""):
@@ -842,9 +852,12 @@ def _fresh_outputs(call, given):
     """
     import ctypes
 
-    defaults = getattr(call, "__defaults__", None) or ()
-    missing = call.__code__.co_argcount - given if defaults else 0
-    rest = defaults[len(defaults) - missing :] if 0 < missing <= len(defaults) else ()
+    function = getattr(call, "__wrapped__", call)
+    defaults = function.__defaults__ or ()
+    most = function.__code__.co_argcount
+    if not most - len(defaults) <= given <= most:
+        raise Missing("not_supported", "%s of this nvidia-ml-py takes other arguments" % function.__name__)
+    rest = defaults[len(defaults) - (most - given) :]
     if not all(isinstance(default, (ctypes._SimpleCData, ctypes.Structure)) for default in rest):
         return []
     return [type(default)() for default in rest]
