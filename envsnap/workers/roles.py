@@ -108,7 +108,7 @@ def serving(groups: Sequence[Group]) -> tuple[Group, ...]:
     return tuple(known or groups)
 
 
-def is_compiler(group: Group) -> set[int]:
+def compile_pool(group: Group) -> set[int]:
     """Pids of Inductor's compile pool: dozens of identical helpers that hold no GPU and run no model."""
     pool: set[int] = set()
     for process in group.members:
