@@ -178,3 +178,11 @@ def cpu_ranges(cpus: Iterable[int]) -> str:
         else:
             spans.append([cpu, cpu])
     return ",".join(f"{a}-{b}" if b > a else str(a) for a, b in spans)
+
+
+def pci_address(link: str) -> str:
+    """The last PCI device in a link of /sys/class. Raises: Missing for what hangs on no PCI device."""
+    found = re.findall(r"/([0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", link)
+    if not found:
+        raise Missing(Why.ABSENT, "it is no PCI device")
+    return str(found[-1])

@@ -6,12 +6,22 @@ virtual one). All other virtual interfaces come and go with containers under ran
 
 from __future__ import annotations
 
-import re
 import socket
 from collections.abc import Iterator
 from functools import partial
 
-from envsnap.collectors._files import FileFact, Files, Parse, integers, natural, parsed, read_files, readings, stated
+from envsnap.collectors._files import (
+    FileFact,
+    Files,
+    Parse,
+    integers,
+    natural,
+    parsed,
+    pci_address,
+    read_files,
+    readings,
+    stated,
+)
 from envsnap.host import Host, value_of
 from envsnap.keys import Effect, Key, Kind, Lever, Type, path_of
 from envsnap.reading import Found, Missing, Value, Why, attempt
@@ -167,7 +177,7 @@ def _interfaces(host: Host, names: list[str], tables: Files) -> Iterator[tuple[s
                 yield path_of(key.pattern, name), files.value(f"{_NET}/{name}/{attribute}", parse)
         for key, column in _COUNTERS:
             yield path_of(key.pattern, name), attempt(_counter, counters, name, column)
-        yield path_of("network[].pci_address", name), parsed(device, _pci_address)
+        yield path_of("network[].pci_address", name), parsed(device, pci_address)
         yield path_of("network[].driver", name), parsed(driver, lambda link: link.rsplit("/", 1)[-1])
         for direction, prefix in (("receive", "rx-"), ("send", "tx-")):
             count = attempt(_queues, queues, prefix)
@@ -180,14 +190,6 @@ def _known(text: str) -> str:
     if text == "unknown":
         raise Missing(Why.NOT_SUPPORTED, "the driver does not say")
     return text
-
-
-def _pci_address(link: str) -> str:
-    """The last PCI device on the way to an interface: a virtual card stands below one, a bond below none."""
-    found = re.findall(r"/([0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", link)
-    if not found:
-        raise Missing(Why.ABSENT, "it is no PCI device")
-    return str(found[-1])
 
 
 def _queues(queues: Found, prefix: str) -> int:
