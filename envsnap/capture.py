@@ -120,7 +120,10 @@ def _collect(work: _Work, host: Host, scope: Scope, redactor: Redactor) -> None:
         work.method = collector.METHOD
         declared = {key.pattern: key for key in collector.KEYS}
         for path, found in collector.collect(host, scope):
-            _keep(work, path, _checked(declared, path, found), redactor)
+            if is_path(path):
+                _keep(work, path, _checked(declared, path, found), redactor)
+            else:  # kept under its section's name: a file that holds it would not load
+                _keep(work, work.name, Error(f"not a path: {path!r}"), redactor)
         work.status, work.complete = "ok", True
     except collectors.Partial as partial:
         work.status, work.reason = "partial", redactor.clean_text(str(partial))
@@ -146,11 +149,10 @@ def _checked(declared: dict[str, Key], path: str, found: Found) -> Found:
     key = declared.get(pattern_of(path))
     if key is None:
         # A whole branch may be unavailable: its path needs only to lie above declared ones.
-        if not isinstance(found, Value) and any(p.startswith(pattern_of(path)) for p in declared):
+        branch = pattern_of(path)
+        if not isinstance(found, Value) and any(p.startswith((f"{branch}.", f"{branch}[")) for p in declared):
             return found
-        return Error(f"no key is declared for {pattern_of(path)}")
-    if not is_path(path):
-        return Error("not a path")
+        return Error(f"no key is declared for {branch}")
     if isinstance(found, Value) and not has_type(found.value, key.type):
         return Error(f"expected {key.type.value}, found {type(found.value).__name__}")
     return found
