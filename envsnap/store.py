@@ -272,6 +272,9 @@ def _chosen(name: str, entries: Sequence[Entry]) -> list[Entry]:
     for wanted in ("id", "group"):
         if found := [e for e in entries if getattr(e, wanted) == name]:
             return found
+    group, slash, arm = name.rpartition("/")
+    if slash and arm in ("a", "b"):
+        return [e for e in _chosen(group, entries) if e.arm == arm]
     if match := re.fullmatch(r"last(?:~(\d{1,6}))?", name):
         groups, back = list(dict.fromkeys(e.group for e in entries)), int(match[1] or 0)
     else:

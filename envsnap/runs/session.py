@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from envsnap.capture import capture
 from envsnap.host import Host, LiveHost
-from envsnap.reading import Missing, Value
+from envsnap.reading import Missing
 from envsnap.redact import Redactor
 from envsnap.runs import sources
 from envsnap.runs.columns import Columns
@@ -31,6 +31,7 @@ from envsnap.runs.sampler import INTERVAL_SECONDS, Sampler
 from envsnap.runs.samples import section
 from envsnap.scope import Scope
 from envsnap.snapshot import Snapshot
+from envsnap.workers import tree
 
 READY_SECONDS = 600.0
 SETTLE_SECONDS = 1.0
@@ -49,7 +50,8 @@ class Arm:
     """One side of a comparison: what is added to the environment and to the commands' arguments. `name` is a or b."""
 
     name: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str | None] = field(default_factory=dict)
+    """None removes a variable."""
     server_arguments: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
 
@@ -89,12 +91,12 @@ class Outcome:
     exit_code: int
 
 
-def run_session(plan: Plan, folder: Path, save: Save, say: Say, host: Host | None = None) -> Outcome:
+def run_session(plan: Plan, folder: Path, save: Save, say: Say, new_host: Callable[[], Host] = LiveHost) -> Outcome:
     """Run a plan. Logs and records go to `folder`, which exists; each run is given to `save` as soon as it is done.
 
     Raises: SessionError before anything is started.
     """
-    host = host or LiveHost()
+    host = new_host()
     port = _refuse_a_strange_server(plan, host)
     group = uuid.uuid4().hex[:12]
     runs: list[Run] = []
@@ -102,7 +104,7 @@ def run_session(plan: Plan, folder: Path, save: Save, say: Say, host: Host | Non
         served: _Served | None = None
         try:
             for index, arm in _order(plan):
-                repetition = _Repetition(plan, arm, index, group, folder, say, host, served)
+                repetition = _Repetition(plan, arm, index, group, folder, say, new_host, served)
                 run, samples = repetition.run()
                 runs.append(run)
                 save(run, samples)
@@ -163,12 +165,22 @@ class _Repetition:
     """One repetition at work; `run` goes through its steps."""
 
     def __init__(
-        self, plan: Plan, arm: Arm, index: int, group: str, folder: Path, say: Say, host: Host, served: _Served | None
+        self,
+        plan: Plan,
+        arm: Arm,
+        index: int,
+        group: str,
+        folder: Path,
+        say: Say,
+        new_host: Callable[[], Host],
+        served: _Served | None,
     ) -> None:
         self.plan = plan
         self.arm = arm
         self.say = say
-        self.host = host
+        # NOTE: a host remembers what it was asked within one capture, so each capture gets one of its own.
+        self.new_host = new_host
+        self.host = new_host()
         self.served = served
         self.redactor = Redactor(folder.parent)
         self.id = f"{group}-{index:03d}{arm.name}"
@@ -317,16 +329,10 @@ class _Repetition:
 
     def _processes(self, root: int) -> frozenset[int]:
         """A process and all its descendants."""
-        table = self.host.found([["processes"]])[0]
-        if not isinstance(table, Value):
-            return frozenset({root})
-        parents = {int(p["pid"]): int(p["ppid"]) for p in table.value}
+        parents = {p.pid: p.parent for p in tree.table(self.new_host()).values()}
         found = {root}
-        grown = True
-        while grown:
-            more = {pid for pid, parent in parents.items() if parent in found} - found
+        while more := {pid for pid, parent in parents.items() if parent in found} - found:
             found |= more
-            grown = bool(more)
         return frozenset(found)
 
     def _sampled(self, samples: Columns, window: tuple[float, float], sampler: Sampler) -> None:
@@ -364,11 +370,12 @@ class _Repetition:
         return {"ENVSNAP_RECORD": str(self.folder / "records")}
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, **self.added, **self.arm.environment}
+        full = {**os.environ, **self.added, **self.arm.environment}
+        return {name: value for name, value in full.items() if value is not None}
 
     def _capture(self, only: Sequence[str], scope: Scope, moment: str) -> Snapshot:
         scope = scope if scope.pids else replace(self.plan.scope, pids=())
-        return replace(capture(scope, self.host, only=only, redactor=self.redactor), moment=moment)
+        return replace(capture(scope, self.new_host(), only=only, redactor=self.redactor), moment=moment)
 
     def _timed(self, name: str, act: Callable[[], Snapshot | None]) -> Snapshot:
         began = time.monotonic()

@@ -1,0 +1,36 @@
+"""List the runs in the store, newest first."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from envsnap.cli import EXIT_OK
+from envsnap.cli import _arguments as shared
+
+EXAMPLE = "envsnap log --label fast"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this verb's arguments."""
+    parser.add_argument("--label", default="", metavar="NAME", help="the runs of this label alone")
+    parser.add_argument("--all", action="store_true", help="cut nothing")
+    parser.add_argument("--store", default="", metavar="DIR", help="folder that holds .envsnap (default: this one)")
+    shared.add_format(parser, "json")
+
+
+def run(args: Any) -> int:
+    """List."""
+    from envsnap.cli._output import emit, emit_json
+    from envsnap.report import log as report
+    from envsnap.store import Store
+
+    entries = Store(Path(args.store) if args.store else None).entries()
+    chosen = [e for e in entries if not args.label or e.label == args.label]
+    if args.format == "json":
+        emit_json(report.as_json(chosen))
+    else:
+        emit(report.text(chosen, args.all), sys.stdout)
+    return EXIT_OK

@@ -1,0 +1,48 @@
+"""The list of runs as text and JSON: one line a group and arm."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import median
+
+from envsnap.reading import Json
+from envsnap.report.lines import Line, cut
+from envsnap.store import Entry
+from envsnap.wording import shorten
+
+ROWS = 30
+
+
+def text(entries: Sequence[Entry], everything: bool = False) -> list[Line]:
+    """One line a group and arm, newest first."""
+    if not entries:
+        return [[("No runs yet: envsnap run -- BENCHMARK", "dim")]]
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.group, entry.arm), []).append(entry)
+    shown = list(groups.values()) if everything else list(groups.values())[:ROWS]
+    lines = [_row(members) for members in shown]
+    return [*lines, *filter(None, [cut(len(groups), len(shown))])]
+
+
+def _row(members: Sequence[Entry]) -> Line:
+    newest = members[0]
+    good = [m for m in members if m.status == "ok"]
+    values = [m.value for m in good if m.value is not None and m.metric == newest.metric]
+    figure = f"{newest.metric} {median(values):.4g} {newest.unit}" if values else "no figures"
+    name = newest.group + (f"/{newest.arm}" if newest.arm else "")
+    return [
+        (f"{newest.started_at[:19].replace('T', ' ')}  ", "dim"),
+        (f"{name:15}", "path"),
+        (f"{newest.label[:16]:17}", "title"),
+        (f"{len(good)}/{len(members)} ok  ", "" if len(good) == len(members) else "warn"),
+        (f"{figure:38}", ""),
+        (shorten(" ".join(json.loads(newest.command)), 40), "dim"),
+    ]
+
+
+def as_json(entries: Sequence[Entry]) -> dict[str, Json]:
+    """The list's JSON form, one entry a run."""
+    return {"format": "envsnap.log", "version": 1, "runs": [asdict(entry) for entry in entries]}

@@ -1,0 +1,142 @@
+"""Two sets of runs as text, markdown and JSON: the verdict first, then which term moved."""
+
+from __future__ import annotations
+
+from envsnap.reading import Json
+from envsnap.report.lines import Line
+from envsnap.report.markdown import code, table
+from envsnap.runs.compare import Comparison, Judged, worse
+from envsnap.runs.speed import Share
+from envsnap.runs.verdict import Outcome
+
+_SHOWN = 6
+
+_TERMS = {
+    "accept_length": "accept length",
+    "step_time": "step time",
+    "inferred_accept_length": "accept length (inferred)",
+    "inferred_step_time": "step time (inferred)",
+    "draft": "draft",
+    "verify": "verify",
+    "draft_extend": "draft extend",
+    "host_gap": "host gap",
+    "residual": "unexplained",
+}
+
+
+def text(comparison: Comparison) -> list[Line]:
+    """The verdict on each metric, the split, and what qualifies them."""
+    lines: list[Line] = [[(f"! {obstacle}", "warn")] for obstacle in comparison.obstacles]
+    for judged in comparison.judged[:_SHOWN]:
+        lines.append(_metric(judged))
+    if comparison.judged:
+        lines.append([(f"  {comparison.judged[0].verdict.reason}", "dim")])
+    for judged in comparison.judged[:1]:
+        lines += [[(f"  {note}", "dim")] for note in judged.verdict.notes]
+        if judged.verdict.suspicious and judged.verdict.outcome is Outcome.UNKNOWN:
+            lines.append(
+                [("  suspicious: settle it with interleaved runs, envsnap run --a … --b … -n 5 -- BENCHMARK", "warn")]
+            )
+    if shares := _moving(comparison):
+        lines += [[], [("speed of one stream", "title")]]
+        lines += [_share(share) for share in shares]
+    lines += [[(f"! {note}", "warn")] for note in comparison.notes]
+    return lines
+
+
+def _metric(judged: Judged) -> Line:
+    verdict = judged.verdict
+    style = "dim"
+    if verdict.outcome is Outcome.DIFFERENT:
+        style = "bad" if worse(judged) else "good" if worse(judged) is False else "warn"
+    interval = (
+        f"  95 % {verdict.low:.3f} to {verdict.high:.3f}"
+        if verdict.low is not None and verdict.high is not None
+        else ""
+    )
+    unit = f" {judged.metric.unit}" if judged.metric.unit else ""
+    return [
+        (f"{verdict.outcome.value.upper():9}", style),
+        (f" {judged.metric.name}  ", "path"),
+        (f"{_middle(judged.a)} → {_middle(judged.b)}{unit}  ×{verdict.ratio:.3f}{interval}", ""),
+        (f"  n = {verdict.n_a}, {verdict.n_b}", "dim"),
+    ]
+
+
+def _middle(values: tuple[float, ...]) -> str:
+    from statistics import median
+
+    return f"{median(values):.4g}"
+
+
+def _moving(comparison: Comparison) -> list[Share]:
+    return [s for s in comparison.shares if abs(s.log_change) > 1e-4 or s.before is not None]
+
+
+def _share(share: Share) -> Line:
+    name = _TERMS.get(share.term, share.term)
+    figures = f"{share.before:.4g} → {share.after:.4g}" if share.before is not None and share.after is not None else ""
+    part = f"{share.share:7.0%} of the change" if share.share is not None else ""
+    return [(f"  {name:26}", "path"), (f"{figures:24}{part}", "")]
+
+
+def markdown(comparison: Comparison) -> str:
+    """The same to paste into an issue."""
+    rows = []
+    for judged in comparison.judged:
+        v = judged.verdict
+        interval = f"{v.low:.3f} to {v.high:.3f}" if v.low is not None and v.high is not None else ""
+        rows.append(
+            [
+                v.outcome.value.upper(),
+                code(judged.metric.name),
+                _middle(judged.a),
+                _middle(judged.b),
+                f"{v.ratio:.3f}",
+                interval,
+            ]
+        )
+    out = [f"- {obstacle}" for obstacle in comparison.obstacles]
+    if rows:
+        out += [
+            "",
+            *table(["verdict", "metric", "A", "B", "ratio", "95 %"], rows),
+            "",
+            comparison.judged[0].verdict.reason,
+        ]
+    if shares := _moving(comparison):
+        cells = [[_TERMS.get(s.term, s.term), f"{s.share:.0%}" if s.share is not None else ""] for s in shares]
+        out += ["", *table(["term", "of the change"], cells)]
+    out += [f"- {note}" for note in comparison.notes]
+    return "\n".join(out) + "\n"
+
+
+def as_json(comparison: Comparison) -> dict[str, Json]:
+    """The comparison's JSON form."""
+    return {
+        "design": comparison.design.value,
+        "obstacles": list(comparison.obstacles),
+        "notes": list(comparison.notes),
+        "metrics": [
+            {
+                "name": j.metric.name,
+                "unit": j.metric.unit,
+                "better": j.metric.better.value,
+                "a": list(j.a),
+                "b": list(j.b),
+                "verdict": j.verdict.outcome.value,
+                "suspicious": j.verdict.suspicious,
+                "ratio": j.verdict.ratio,
+                "low": j.verdict.low,
+                "high": j.verdict.high,
+                "rank_p": j.verdict.rank_p,
+                "reason": j.verdict.reason,
+                "notes": list(j.verdict.notes),
+            }
+            for j in comparison.judged
+        ],
+        "split": [
+            {"term": s.term, "before": s.before, "after": s.after, "log_change": s.log_change, "share": s.share}
+            for s in comparison.shares
+        ],
+    }
