@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from envsnap.collectors._files import cpu_ranges
 from envsnap.host import Host, found_of, value_of
 from envsnap.keys import Key
 from envsnap.reading import Error, Found, Json, Missing, Unavailable, Value, Why, attempt
@@ -137,20 +138,9 @@ def bit_names(names: Mapping[int, str]) -> Take:
     return take
 
 
-def ranges(numbers: Iterable[int]) -> str:
-    """Numbers as the kernel writes them: `0-3,8`."""
-    spans: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
-
-
 def mask_ranges(words: Json) -> str:
     """A mask in 64-bit words, lowest first, as ranges."""
-    return ranges(64 * i + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1)
+    return cpu_ranges(64 * i + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1)
 
 
 def gpu_count(host: Host) -> int:
