@@ -16,7 +16,7 @@ METHOD = "getrlimit, sched_getaffinity, /proc/self/status"
 _LAUNCH = (Effect.HOST_LAUNCH,)
 _LINK = (Effect.COMMUNICATION,)
 
-_STATUS: dict[str, tuple[Key, Parse]] = {
+STATUS: dict[str, tuple[Key, Parse]] = {
     "Mems_allowed_list": (
         Key("inherited.memory_nodes", Type.STRING, Kind.TUNABLE, "NUMA nodes that a program may take memory from.",
             (Effect.MEMORY,), 0.2, Lever.AFFINITY),
@@ -52,7 +52,7 @@ _STATUS: dict[str, tuple[Key, Parse]] = {
 }  # fmt: skip
 """Field of /proc/self/status -> its key, and what makes the value of its text."""
 
-_SCHEDULER = (
+SCHEDULER = (
     Key("inherited.scheduling_policy", Type.STRING, Kind.TUNABLE, "Scheduling class: other, batch, idle, fifo, rr …",
         _LAUNCH, 0.3, Lever.AFFINITY),
     Key("inherited.realtime_priority", Type.INTEGER, Kind.TUNABLE, "Priority among real-time threads, 0 for ordinary.",
@@ -61,7 +61,7 @@ _SCHEDULER = (
         _LAUNCH, 0.3, Lever.AFFINITY),
 )  # fmt: skip
 
-_AFFINITY = (
+AFFINITY = (
     Key("inherited.cpus", Type.STRING, Kind.TUNABLE, "CPUs that a program may run on.", _LAUNCH, 0.45, Lever.AFFINITY,
         "Start it with `taskset -c LIST` or without."),
     Key("inherited.cpus_count", Type.INTEGER, Kind.TUNABLE, "Number of CPUs that a program may run on.",
@@ -70,7 +70,7 @@ _AFFINITY = (
 
 
 # Resource limit, unit, prior, effects, what it bounds.
-_LIMITS: tuple[tuple[str, str, float, tuple[Effect, ...], str], ...] = (
+LIMITS: tuple[tuple[str, str, float, tuple[Effect, ...], str], ...] = (
     ("memlock", "bytes", 0.4, _LINK, "memory that can be locked, which RDMA and pinned buffers need"),
     ("nofile", "count", 0.1, _LAUNCH, "open files"),
     ("nproc", "count", 0.1, _LAUNCH, "processes and threads of this user"),
@@ -82,9 +82,9 @@ _LIMITS: tuple[tuple[str, str, float, tuple[Effect, ...], str], ...] = (
 )
 
 KEYS = (
-    *_AFFINITY,
-    *_SCHEDULER,
-    *(key for key, _ in _STATUS.values()),
+    *AFFINITY,
+    *SCHEDULER,
+    *(key for key, _ in STATUS.values()),
     Key("inherited.oom_score_adjustment", Type.INTEGER, Kind.TUNABLE,
         "How readily the kernel kills a program for lack of memory (-1000 to 1000).", (Effect.VALIDITY,), 0.05),
     Key("inherited.timer_slack_nanoseconds", Type.INTEGER, Kind.TUNABLE, "By how much sleeps may be drawn out.",
@@ -93,14 +93,14 @@ KEYS = (
         Key(f"limits.{name}_{end}_{unit}", Type.INTEGER, Kind.TUNABLE,
             f"{end.title()} limit on {what}, where there is one.", effects, prior, Lever.ROOT,
             f"Change it with `ulimit`, or --ulimit {name} for a container.")
-        for name, unit, prior, effects, what in _LIMITS
+        for name, unit, prior, effects, what in LIMITS
         for end in ("soft", "hard")
     ),
     *(
         Key(f"limits.{name}_{end}_unlimited", Type.BOOLEAN, Kind.TUNABLE,
             f"Whether there is no {end} limit on {what}.", effects, prior, Lever.ROOT,
             f"Change it with `ulimit`, or --ulimit {name} for a container.")
-        for name, _, prior, effects, what in _LIMITS
+        for name, _, prior, effects, what in LIMITS
         for end in ("soft", "hard")
     ),
 )  # fmt: skip
@@ -119,20 +119,20 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     status, oom, slack = texts
     yield "inherited.cpus", attempt(lambda: cpu_ranges(value_of(cpus)))
     yield "inherited.cpus_count", attempt(lambda: len(value_of(cpus)))
-    yield "inherited.scheduling_policy", attempt(lambda: _policy(value_of(scheduler)["policy"]))
+    yield "inherited.scheduling_policy", attempt(lambda: policy(value_of(scheduler)["policy"]))
     yield "inherited.realtime_priority", attempt(lambda: value_of(scheduler)["priority"])
     yield "inherited.nice", attempt(lambda: value_of(scheduler)["nice"])
-    fields = attempt(lambda: dict(re.findall(r"^(\w+):[ \t]*(.*?)[ \t]*$", value_of(status), re.M)))
-    for field, (key, parse) in _STATUS.items():
-        yield key.pattern, parsed(attempt(_named, fields, field), parse)
+    fields = attempt(lambda: status_fields(value_of(status)))
+    for field, (key, parse) in STATUS.items():
+        yield key.pattern, parsed(attempt(named, fields, field), parse)
     yield "inherited.oom_score_adjustment", parsed(oom, integer)
     yield "inherited.timer_slack_nanoseconds", parsed(slack, natural)
-    for name, unit, *_ in _LIMITS:
+    for name, unit, *_ in LIMITS:
         for place, end in enumerate(("soft", "hard")):
-            yield from _limit(f"limits.{name}_{end}", unit, attempt(_bound, limits, name, place))
+            yield from limit(f"limits.{name}_{end}", unit, attempt(_bound, limits, name, place))
 
 
-def _limit(path: str, unit: str, found: Found) -> Iterator[tuple[str, Found]]:
+def limit(path: str, unit: str, found: Found) -> Iterator[tuple[str, Found]]:
     """A limit, which is -1 where there is none, as a flag and, where there is one, a number."""
     if not isinstance(found, Value):
         yield f"{path}_unlimited", found
@@ -144,17 +144,24 @@ def _limit(path: str, unit: str, found: Found) -> Iterator[tuple[str, Found]]:
 
 
 def _bound(limits: Found, name: str, place: int) -> int:
-    return int(_named(limits, name)[place])
+    return int(named(limits, name)[place])
 
 
-def _named(found: Found, name: str) -> Json:
+def status_fields(text: str) -> dict[str, str]:
+    """Name -> text of the lines of a process's status file."""
+    return dict(re.findall(r"^(\w+):[ \t]*(.*?)[ \t]*$", text, re.M))
+
+
+def named(found: Found, name: str) -> Json:
+    """One of several named things that were found together. Raises: Missing."""
     names = value_of(found)
     if name not in names:
         raise Missing(Why.NOT_SUPPORTED, f"this system has no {name}")
     return names[name]
 
 
-def _policy(number: int) -> str:
+def policy(number: int) -> str:
+    """Name of a scheduling policy."""
     # NOTE: 1 << 30 is a flag (reset on fork), not a policy.
     names = {0: "other", 1: "fifo", 2: "rr", 3: "batch", 5: "idle", 6: "deadline", 7: "ext"}
     return names.get(number & ~(1 << 30), str(number))
