@@ -15,7 +15,7 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,21 +61,37 @@ class Cache:
             except OSError:
                 pass
 
-    def remembered(self, question: str, path: str, file: dict[str, Any], look_up: Callable[[], Json]) -> Json:
-        """The answer to a question about a file's content, looked up once for as long as the file stays the same.
+    def recall(self, question: str, path: str, file: Mapping[str, Any]) -> tuple[Json] | None:
+        """The answer kept for a question about a file's content, if the file is still the same; else None.
 
-        `file` is the file's `Host.stat`. What `look_up` raises is raised, and not kept. A file that changed within
-        the last seconds is not kept either: it could change again within one tick of its time stamp.
+        `file` is the file's `Host.stat`.
         """
-        identity = [file.get(name) for name in ("device", "inode", "size", "mtime_ns", "ctime_ns")]
-        key = f"{question} {path}"
-        held = self.get(key)
-        if isinstance(held, list) and len(held) == 2 and held[0] == identity:
-            return held[1]
-        answer = look_up()
+        held = self.get(f"{question} {path}")
+        if isinstance(held, list) and len(held) == 2 and held[0] == _identity(file):
+            return (held[1],)
+        return None
+
+    def remember(self, question: str, path: str, file: Mapping[str, Any], answer: Json) -> None:
+        """Keep an answer for as long as the file stays the same.
+
+        A file that changed within the last seconds could change again within one tick of its time stamp: not kept.
+        """
+        identity = _identity(file)
         if time.time() - max(identity[3] or 0, identity[4] or 0) / 1e9 > SETTLED_SECONDS:
-            self.put(key, [identity, answer])
+            self.put(f"{question} {path}", [identity, answer])
+
+    def remembered(self, question: str, path: str, file: Mapping[str, Any], look_up: Callable[[], Json]) -> Json:
+        """The answer kept, or else looked up and kept. What `look_up` raises is raised, and not kept."""
+        held = self.recall(question, path, file)
+        if held:
+            return held[0]
+        answer = look_up()
+        self.remember(question, path, file, answer)
         return answer
+
+
+def _identity(file: Mapping[str, Any]) -> list[Any]:
+    return [file.get(name) for name in ("device", "inode", "size", "mtime_ns", "ctime_ns")]
 
 
 @contextmanager
