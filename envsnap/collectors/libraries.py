@@ -12,11 +12,12 @@ from envsnap import cache
 from envsnap.cache import Cache
 from envsnap.collectors._dists import installed
 from envsnap.collectors._interpreter import Interpreter, interpreter
+from envsnap.collectors._library_version import HEADER_BYTES, ROLES, header_beside, nccl_text, version
 from envsnap.collectors._loader import Candidate, Linked, asked_by, candidates, linked, taken
 from envsnap.collectors._toolkits import toolkits
 from envsnap.host import Host, value_of
 from envsnap.keys import At, Effect, Key, Kind, Lever, Type
-from envsnap.reading import Found, Missing, Unavailable, Value, Why, attempt
+from envsnap.reading import Found, Missing, Value, Why, attempt
 from envsnap.scope import Scope
 from envsnap.workers import elf
 
@@ -70,24 +71,9 @@ KEYS = (
         at=_MATTERS),
 )  # fmt: skip
 
-_ROLES = {
-    "nccl": r"libnccl\.so(?:\.\d+)*",
-    "nccl_net": r"libnccl-net[\w-]*\.so(?:\.\d+)*",
-    "nccl_tuner": r"libnccl-tuner[\w-]*\.so(?:\.\d+)*",
-    "cudnn": r"libcudnn\.so(?:\.\d+)*",
-    "cublas": r"libcublas\.so(?:\.\d+)*",
-    "cuda_driver": r"libcuda\.so(?:\.\d+)*",
-}
-_WANTED = re.compile("|".join(f"(?P<{role}>{pattern})" for role, pattern in _ROLES.items()))
-_NCCL_TEXT = r"NCCL version (\d+\.\d+\.\d+[\w.+-]{0,40})"
+_WANTED = re.compile("|".join(f"(?P<{role}>{pattern})" for role, pattern in ROLES.items()))
 _ENGINE_VARIABLES = ("SGLANG_NCCL_SO_PATH", "VLLM_NCCL_SO_PATH")
 _NAMED = (*_ENGINE_VARIABLES, "LD_PRELOAD")
-
-# Header beside a library, and the names in it that make its version.
-_HEADERS = {
-    "cudnn": ("cudnn_version.h", ("CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL")),
-    "cublas": ("cublas_api.h", ("CUBLAS_VER_MAJOR", "CUBLAS_VER_MINOR", "CUBLAS_VER_PATCH", "CUBLAS_VER_BUILD")),
-}
 
 
 def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
@@ -194,9 +180,13 @@ def _files(host: Host, found: Sequence[Candidate]) -> list[tuple[str, _File]]:
 
 
 def _requests(path: str) -> list[list[object]]:
-    name = _HEADERS.get(_role(Candidate(path, "")), ("",))[0]
-    header = posixpath.normpath(posixpath.join(posixpath.dirname(path), "../include", name))
-    return [["realpath", path], ["stat", path], ["bytes", path, 0, elf.HEAD_BYTES], ["read", header, 1 << 16, True]]
+    header = header_beside(_role(Candidate(path, "")), path)
+    return [
+        ["realpath", path],
+        ["stat", path],
+        ["bytes", path, 0, elf.HEAD_BYTES],
+        ["read", header, HEADER_BYTES, True],
+    ]
 
 
 def _role(candidate: Candidate) -> str:
@@ -221,7 +211,7 @@ def _readings(host: Host, role: str, base: str, file: _File, held: Cache) -> Ite
     yield f"{base}.taken_by", Value(sorted(file.taken_by))
     yield f"{base}.build_id", attempt(_build_id, file)
     if role == "nccl":
-        text = attempt(_nccl_text, host, file, held)
+        text = attempt(lambda: nccl_text(host, held, file.path, value_of(file.stat)))
         version, _, built_with = str(text.value).partition("+cuda") if isinstance(text, Value) else ("", "", "")
         yield f"{base}.version", Value(version) if version else text
         if built_with:
@@ -237,24 +227,6 @@ def _build_id(file: _File) -> str:
     return build_id
 
 
-def _nccl_text(host: Host, file: _File, held: Cache) -> str:
-    """What NCCL calls itself, as in `2.27.5+cuda12.9`. Raises: Missing."""
-    stat = value_of(file.stat)
-    text = held.remembered("nccl", file.path, stat, lambda: host.one("find", file.path, _NCCL_TEXT))
-    if not text:
-        raise Missing(Why.NOT_SUPPORTED, f"no version is written in {file.path}")
-    return str(text)
-
-
 def _version(role: str, file: _File) -> str:
-    """By the number behind the file's name, else by the header beside it. Raises: Missing."""
     value_of(file.stat)
-    if by_name := re.search(r"\.so\.(\d+\.[\d.]+)$", file.path):
-        return by_name.group(1)
-    if isinstance(file.header, Unavailable) or role not in _HEADERS:
-        raise Missing(Why.ABSENT, f"neither the name of {file.path} nor a header beside it says a version")
-    text = str(value_of(file.header))
-    numbers = [re.search(rf"#define\s+{name}\s+(\d+)", text) for name in _HEADERS[role][1]]
-    if None in numbers:
-        raise Missing(Why.NOT_SUPPORTED, f"the header beside {file.path} says no version")
-    return ".".join(number.group(1) for number in numbers if number)
+    return version(role, file.path, file.header)
