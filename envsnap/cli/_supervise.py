@@ -55,6 +55,10 @@ def _work(work: Callable[[], int], writer: int) -> None:
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
+        # NOTE: a child that cannot die would keep them open, and who reads our output would wait for their end.
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
         os.write(writer, bytes([code]))
         os._exit(code)
 
