@@ -10,13 +10,18 @@ from tests import probe
 
 
 @pytest.fixture
-def probe_keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def probe_keys(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The probe is the only collector there is."""
+    folder = tmp_path_factory.mktemp("collectors")
+    (folder / "probe.py").touch()
+    monkeypatch.setattr(collectors, "__path__", [str(folder)])
     monkeypatch.setitem(sys.modules, "envsnap.collectors.probe", probe)
-    monkeypatch.setattr(collectors, "names", lambda: ("probe",))
-    caches = (collectors.keys, collectors._sections, collectors.collector)
-    for cached in caches:
-        cached.cache_clear()
+    _forget()
     yield
-    for cached in caches:
+    monkeypatch.undo()
+    _forget()
+
+
+def _forget() -> None:
+    for cached in (collectors.names, collectors.keys, collectors.collector, collectors._sections):
         cached.cache_clear()

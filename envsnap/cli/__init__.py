@@ -162,5 +162,5 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """The end of a sentence about an unknown word: `; did you mean X?`, or a full stop where nothing is close."""
     import difflib
 
-    close = difflib.get_close_matches(word, list(choices), 3, 0.6)
-    return f"; did you mean {' or '.join(close)}?" if close else "."
+    close = difflib.get_close_matches(word, list(choices), n=1)
+    return f"; did you mean {close[0]}?" if close else "."
