@@ -54,10 +54,10 @@ def _bytes_name(path):
     return os.fsencode(path)
 
 
-def _open(path):
+def _open(path, flags=0):
     """Open for reading without ever blocking on a FIFO or touching a device."""
     name = _bytes_name(path)
-    fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | flags)
     mode = os.fstat(fd).st_mode
     if not stat.S_ISREG(mode):
         os.close(fd)
@@ -69,22 +69,41 @@ def op_read(path, limit=READ_LIMIT, partial=False):
     """Text of a file. Larger than `limit` bytes: missing, or with `partial` its beginning."""
     fd = _open(path)
     try:
-        chunks = []
-        left = limit + 1
-        while left > 0:
-            chunk = os.read(fd, min(left, 1 << 20))
-            if not chunk:
-                break
-            chunks.append(chunk)
-            left -= len(chunk)
+        data = _read_upto(fd, limit + 1)
     finally:
         os.close(fd)
-    data = b"".join(chunks)
     if len(data) > limit:
         if not partial:
             raise Missing("too_large", "%s has more than %d bytes" % (path, limit))
         data = data[:limit]
     return _text(data)
+
+
+def _read_upto(fd, size):
+    chunks = []
+    while size > 0:
+        chunk = os.read(fd, min(size, 1 << 20))
+        if not chunk:
+            break
+        chunks.append(chunk)
+        size -= len(chunk)
+    return b"".join(chunks)
+
+
+def op_read_own(path, limit=READ_LIMIT):
+    """Text of a file with what vouches for it: {"text", "uid", "mode", "mtime_ns"}, all from one open.
+
+    No symbolic link in the file's place is followed, so that what was checked is what is read.
+    """
+    fd = _open(path, os.O_NOFOLLOW)
+    try:
+        s = os.fstat(fd)
+        data = _read_upto(fd, limit + 1)
+    finally:
+        os.close(fd)
+    if len(data) > limit:
+        raise Missing("too_large", "%s has more than %d bytes" % (path, limit))
+    return {"text": _text(data), "uid": s.st_uid, "mode": stat.S_IMODE(s.st_mode), "mtime_ns": s.st_mtime_ns}
 
 
 def op_bytes(path, offset, size):
@@ -638,21 +657,36 @@ def _pread_upto(fd, address, size):
     return b"".join(done)
 
 
-def op_http(url, headers=None, timeout=5.0, limit=READ_LIMIT):
-    """GET an http address: {"status", "body"}. Redirects are not followed, proxies are not used."""
+def op_http(url, headers=None, timeout=5.0, limit=READ_LIMIT, key_file=""):
+    """GET an http address: {"status", "body"}. Redirects are not followed, proxies are not used.
+
+    `key_file` holds a bearer token, which is read here so that it is in no request and in no recording.
+    """
     import http.client
+    import ssl
     import urllib.parse
 
-    parts = urllib.parse.urlsplit(url)
+    try:
+        parts = urllib.parse.urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise Missing("absent", "not an http address: %s" % error)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Missing("absent", "not an http address")
+    headers = dict(headers or {})
+    if key_file:
+        # NOTE: one word: what cannot stand in a header would be quoted in the error.
+        words = op_read(key_file, 8192).split()
+        headers["Authorization"] = "Bearer " + (words[0] if words else "")
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname, parts.port, timeout=timeout)
-    stop = time.monotonic() + timeout
+    connection = kind(parts.hostname, port, timeout=timeout)
+    place = "%s:%s" % (parts.hostname, connection.port)
+    late = []
+    watch = threading.Timer(timeout, _hang_up, (connection, late))
+    watch.daemon = True
+    watch.start()
     try:
-        connection.request(
-            "GET", (parts.path or "/") + ("?" + parts.query if parts.query else ""), headers=headers or {}
-        )
+        connection.request("GET", (parts.path or "/") + ("?" + parts.query if parts.query else ""), headers=headers)
         response = connection.getresponse()
         chunks, size = [], 0
         while True:
@@ -663,15 +697,34 @@ def op_http(url, headers=None, timeout=5.0, limit=READ_LIMIT):
             size += len(chunk)
             if size > limit:
                 raise Missing("too_large", "the answer has more than %d bytes" % limit)
-            if time.monotonic() > stop:
-                raise Missing("timeout", "no full answer within %g s" % timeout)
+        if late:
+            raise Missing("timeout", "no full answer from %s within %g s" % (place, timeout))
         return {"status": response.status, "body": _text(b"".join(chunks))}
-    except ConnectionRefusedError:
-        raise Missing("absent", "nothing listens at %s:%s" % (parts.hostname, parts.port))
-    except http.client.HTTPException as error:
-        raise Missing("not_supported", "not an HTTP answer: %s" % type(error).__name__)
+    except (http.client.HTTPException, ssl.SSLError, OSError) as error:
+        if late or isinstance(error, socket.timeout):
+            raise Missing("timeout", "no full answer from %s within %g s" % (place, timeout))
+        if isinstance(error, ConnectionRefusedError):
+            raise Missing("absent", "nothing listens at %s" % place)
+        if isinstance(error, socket.gaierror):
+            raise Missing("absent", "no host has the name %s" % parts.hostname)
+        if isinstance(error, ssl.SSLError):
+            raise Missing("not_supported", "TLS with %s: %s" % (place, error.reason or error))
+        if isinstance(error, http.client.HTTPException):
+            raise Missing("not_supported", "not an HTTP answer from %s: %s" % (place, type(error).__name__))
+        raise Missing("absent", "no connection to %s: %s" % (place, error.strerror or error))
     finally:
+        watch.cancel()
         connection.close()
+
+
+def _hang_up(connection, late):
+    """End a conversation that takes too long: a timeout of the socket's alone begins anew with every byte."""
+    late.append(True)
+    try:
+        # NOTE: the plain socket's method, also under TLS: the other would wait for the peer.
+        socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
+    except (OSError, AttributeError, TypeError):
+        pass
 
 
 def op_listening(port, address="127.0.0.1"):
@@ -714,6 +767,72 @@ def op_psutil(function):
     except ImportError:
         raise Missing("absent", "psutil is not installed in %s" % sys.executable)
     return _plain(getattr(psutil, function)())
+
+
+_PCI_EXPRESS, _PCI_EXPRESS_SIZE = 0x10, 0x3C
+_PCI_ACS, _PCI_ACS_SIZE = 0x0D, 8
+
+
+def op_pci_config(device):
+    """PCI Express and ACS capabilities from a device's configuration space: {"express": hex, "acs": hex or None}.
+
+    Reads those few words alone: each costs an access to the device, which in a virtual machine is slow. A device
+    that sleeps is not woken.
+    """
+    try:
+        if op_read(device + "/power/runtime_status", 64).strip() == "suspended":
+            raise Missing("off", "the device is suspended, and is not woken for this")
+    except FileNotFoundError:
+        pass
+    fd = _open(device + "/config")
+    try:
+        has_list = _config(fd, 0x06, 1)[0] & 0x10
+        pointer = _config(fd, 0x34, 1)[0] & 0xFC if has_list else 0
+        express = _capability(fd, pointer, _PCI_EXPRESS)
+        if express is None:
+            raise Missing("not_supported", "no PCI Express capability")
+        acs = _extended_capability(fd, _PCI_ACS)
+        return {
+            "express": _config(fd, express, _PCI_EXPRESS_SIZE).hex(),
+            "acs": None if acs is None else _config(fd, acs, _PCI_ACS_SIZE).hex(),
+        }
+    finally:
+        os.close(fd)
+
+
+def _config(fd, offset, size):
+    data = os.pread(fd, size, offset)
+    if len(data) < size:
+        # NOTE: sysfs lets everyone read the first 64 bytes, and simply ends there for those who are not root.
+        raise Missing("denied", "configuration space from byte %d on is for root" % (offset + len(data)))
+    return data
+
+
+def _capability(fd, pointer, wanted):
+    """Where a capability of the first 256 bytes begins, or None."""
+    for _ in range(48):  # as many as fit: a list that loops ends
+        if not pointer:
+            return None
+        kind, following = _config(fd, pointer, 2)
+        if kind == wanted:
+            return pointer
+        pointer = following & 0xFC
+    return None
+
+
+def _extended_capability(fd, wanted):
+    """Where a capability beyond the first 256 bytes begins, or None, also where there is no such space."""
+    offset = 0x100
+    for _ in range(480):
+        header = int.from_bytes(os.pread(fd, 4, offset), "little")
+        if header in (0, 0xFFFFFFFF):
+            return None
+        if header & 0xFFFF == wanted:
+            return offset
+        offset = header >> 20 & 0xFFC
+        if offset < 0x100:
+            return None
+    return None
 
 
 _nvml_lock = threading.Lock()
