@@ -40,10 +40,12 @@ class FakeHost(Host):
         self.replies = dict(replies or {})
         self.denied = tuple(denied)
         self.asked: list[Request] = []
+        self.rounds = 0
         self._size = (-1, -1)
         self._directories: dict[str, set[str]] = {}
 
     def ask(self, requests: Sequence[Request]) -> list[Answer]:
+        self.rounds += 1
         self.asked.extend(requests)
         return [self._answer(list(r)) for r in requests]
 
@@ -69,7 +71,7 @@ class FakeHost(Host):
         if any(path == d or path.startswith(d + "/") for d in self.denied):
             return ["missing", "denied", f"Permission denied: {path}"]
         if operation == "within":
-            return ["ok", self.ask(arguments[1])]
+            return ["ok", [self._answer(list(r)) for r in arguments[1]]]
         if operation == "link":
             place = posixpath.join(self._resolve(posixpath.dirname(path)), posixpath.basename(path))
             if place in self.links:

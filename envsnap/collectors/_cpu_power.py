@@ -127,10 +127,12 @@ def collect(host: Host, files: Files, cpuinfo: str) -> Iterator[tuple[str, Found
     yield "cpu.turbo", Value(not no_turbo.value) if isinstance(no_turbo, Value) else boost
     yield from _frequencies(host, cpuinfo)
     yield from _idle_states(files)
+    yield from files.absent(f"{_RAPL}/constraint_0_power_limit_uw", "cpu.package")
     for (package,), found in files.matching(f"{_RAPL}/constraint_0_power_limit_uw"):
         if files.text(f"/sys/class/powercap/intel-rapl:{package}/name").startswith("package"):
             path = path_of("cpu.package[].power_limit_watts", package)
             yield path, parsed(found, lambda text: natural(text) / 1_000_000)
+    yield from files.absent(f"{_UNCORE}/max_freq_khz", "cpu.uncore")
     for end in ("min", "max"):
         for (die,), found in files.matching(f"{_UNCORE}/{end}_freq_khz"):
             yield path_of(f"cpu.uncore[].{end}_mhz", die), parsed(found, megahertz)
@@ -169,6 +171,7 @@ def _ranked(current: list[float], rank: float) -> float:
 
 
 def _idle_states(files: Files) -> Iterator[tuple[str, Found]]:
+    yield from files.absent(f"{_STATE}/name", "cpu.idle_state")
     for (index,), name in files.matching(f"{_STATE}/name"):
         if isinstance(name, Value):
             folder = _STATE.replace("[0-9]*", index)

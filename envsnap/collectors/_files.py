@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from envsnap.host import Host
+from envsnap.host import Host, value_of
 from envsnap.keys import Key
 from envsnap.reading import Found, Json, Missing, Unavailable, Value, Why, attempt
 
@@ -47,13 +47,24 @@ class Files:
         return str(found.value) if isinstance(found, Value) else ""
 
     def matching(self, pattern: str) -> list[tuple[tuple[str, ...], Found]]:
-        """What each `*` or `[0-9]*` of a pattern that was asked for stood for, and the reading; in natural order."""
+        """What each `*` or `[0-9]*` of a pattern that was asked for stood for, and the reading; in natural order.
+
+        Raises: Missing or HostError where the machine could not say what matches.
+        """
+        group = self._found.get(pattern, {})
+        if pattern in group:
+            value_of(group[pattern])
         wild = _wildcards(pattern)
-        matches = [(wild.fullmatch(path), found) for path, found in self._found.get(pattern, {}).items()]
+        matches = [(wild.fullmatch(path), found) for path, found in group.items()]
         return sorted(
             ((match.groups(), found) for match, found in matches if match),
             key=lambda item: natural_order("/".join(item[0])),
         )
+
+    def absent(self, pattern: str, branch: str) -> Iterator[tuple[str, Found]]:
+        """Where a pattern found nothing: all paths below `branch` are unavailable, not unset."""
+        if not self._found.get(pattern):
+            yield branch, Unavailable(Why.ABSENT, f"no {pattern}")
 
 
 @lru_cache(maxsize=256)

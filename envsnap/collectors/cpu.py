@@ -116,6 +116,7 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     yield "cpu.sockets_count", attempt(_distinct, files, f"{_EACH}/topology/core_siblings_list")
     yield "cpu.cores_count", attempt(_distinct, files, f"{_EACH}/topology/thread_siblings_list")
     yield from _caches(files)
+    yield from files.absent(_VULNERABILITY, "cpu.vulnerability")
     for (name,), found in files.matching(_VULNERABILITY):
         yield path_of("cpu.vulnerability[]", name), found
     for name, combine in (("core_throttle_count", sum), ("package_throttle_count", max)):
@@ -221,6 +222,7 @@ def _over_cpus(combine: Callable[[list[int]], int], files: Files, pattern: str) 
 
 
 def _caches(files: Files) -> Iterator[tuple[str, Found]]:
+    yield from files.absent(f"{_CACHE}/level", "cpu.cache")
     for (index,), level in files.matching(f"{_CACHE}/level"):
         if not isinstance(level, Value):
             continue

@@ -127,6 +127,7 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     yield from readings(files, _FACTS)
     yield "kernel.migration_cost_nanoseconds", _first(files, _MIGRATION_COST)
     yield "kernel.base_slice_nanoseconds", _first(files, _BASE_SLICE)
+    yield from files.absent(_MODULE_VERSION, "kernel.module_version")
     for (module,), found in files.matching(_MODULE_VERSION):
         if _CONCERNING.match(module):
             yield path_of("kernel.module_version[]", module), found

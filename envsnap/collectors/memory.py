@@ -153,6 +153,7 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     files = read_files(host, ("/proc/meminfo", *(fact.file for fact in _FACTS), *patterns))
     yield from _meminfo(files["/proc/meminfo"])
     yield from readings(files, _FACTS)
+    yield from files.absent(f"{_HUGE}/nr_hugepages", "memory.huge_pages")
     for name, key in _HUGE_PAGES.items():
         for (kib,), found in files.matching(f"{_HUGE}/{name}"):
             yield path_of(key.pattern, _page_size(int(kib))), parsed(found, natural)

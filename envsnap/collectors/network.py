@@ -141,7 +141,7 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     yield from zip(("network.default_route", "network.default_route_v6"), routes)
     names, devices = host.found([["list", _NET], ["glob", f"{_NET}/*/device"]])
     if not isinstance(names, Value):
-        yield "network[]", names
+        yield "network", names
         return
     chosen = {path.split("/")[4] for path in (devices.value if isinstance(devices, Value) else ())}
     chosen |= set(files.text(f"{_NET}/bonding_masters").split())

@@ -70,6 +70,7 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
 
 
 def _nodes(files: Files) -> Iterator[tuple[str, Found]]:
+    yield from files.absent(f"{_NODE}/cpulist", "numa")
     for (node,), cpus in files.matching(f"{_NODE}/cpulist"):
         folder = _NODE.replace("[0-9]*", node)
         yield path_of("numa[].cpus", node), parsed(cpus, cpu_list)

@@ -113,7 +113,9 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     yield "rdma.verbs_files_count", attempt(lambda: sum(name.startswith("uverbs") for name in value_of(nodes)))
     peers = {"nvidia_peermem", "nv_peer_mem"}
     yield "rdma.peer_memory_loaded", attempt(lambda: not peers.isdisjoint(value_of(modules)))
-    if isinstance(devices, Value) and devices.value:
+    if not isinstance(devices, Value):
+        yield "rdma", devices
+    elif devices.value:
         yield from _devices(host, devices.value)
 
 
