@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from glob import escape
-from urllib.parse import quote, unquote, urlsplit
 
 from envsnap.collectors._interpreter import Interpreter, interpreter
 from envsnap.host import Host
@@ -43,6 +42,8 @@ class Dist:
     """Hash of its RECORD, the list of its files with their hashes."""
     direct_url: Mapping[str, Json] = field(default_factory=dict)
     """What an installer noted of its origin, empty for an index."""
+    tree: str = ""
+    """The source tree that an .egg-link leads to."""
     installer: str = ""
     """Who installed it, where that is looked at: in conda's environments."""
 
@@ -70,7 +71,7 @@ class Dist:
     @property
     def editable_path(self) -> str:
         """The source tree of an editable installation, else empty."""
-        return local_path(self.direct_url.get("url")) if self.origin == "editable" else ""
+        return self.tree or (local_path(self.direct_url.get("url")) if self.origin == "editable" else "")
 
     @property
     def vcs_commit(self) -> str:
@@ -104,8 +105,11 @@ def normalised(name: str) -> str:
 
 def local_path(url: Json) -> str:
     """The path of a `file:` address, else empty."""
-    parts = urlsplit(url) if isinstance(url, str) else None
-    return unquote(parts.path) if parts and parts.scheme == "file" else ""
+    from urllib.parse import unquote, urlsplit
+
+    if not isinstance(url, str) or not url.startswith("file:"):
+        return ""
+    return unquote(urlsplit(url).path)
 
 
 def names_on(listings: Iterable[Sequence[str]]) -> set[str]:
@@ -148,7 +152,7 @@ def _read(host: Host, python: Interpreter) -> Installed:
         if dist and (installer := installed_by.get(f"{directory}/{entry}/INSTALLER")):
             dist = replace(dist, installer=installer.strip())
         if dist and editable.get(dist.name) == directory:
-            dist = replace(dist, direct_url={"url": f"file://{quote(directory)}", "dir_info": {"editable": True}})
+            dist = replace(dist, direct_url={"dir_info": {"editable": True}}, tree=directory)
         if dist:
             copies.setdefault(dist.name, []).append(dist)
         if not dist or not isinstance(dist.version, Value):

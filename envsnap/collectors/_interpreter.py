@@ -112,6 +112,7 @@ def _located(host: Host, name: str) -> str:
         candidates = [path, posixpath.join(path, "bin", "python")]
     else:
         candidates = [posixpath.join(d, name) for d in host.environ().get("PATH", "").split(":") if d]
+        candidates.append(expanded(host, f"{name}/bin/python", host.environ()))
     for path, found in zip(candidates, host.found([["stat", path] for path in candidates])):
         if isinstance(found, Value) and found.value["type"] == "file":
             return path
