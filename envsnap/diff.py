@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cached_property
 
 from envsnap.collectors import key_for, keys
-from envsnap.keys import Key, Kind, Type, parents_of, pattern_of
+from envsnap.keys import Key, Kind, parents_of, pattern_of
 from envsnap.leaves import leaves
 from envsnap.reading import Error, Json, Reading, Unavailable, Unknown, Unset, Value, Why
 from envsnap.redact import comparable
@@ -177,7 +177,7 @@ class _Comparison:
             self.equal += 1
             return
         key = key_for(path)
-        if key.type is Type.OBJECT and isinstance(a, dict) and isinstance(b, dict):
+        if isinstance(a, dict) and isinstance(b, dict):
             found = [Change(path, key, before, after, leaf) for leaf, before, after in leaves(key, a, b)]
         else:
             found = [] if key.same(a, b) else [Change(path, key, Value(a), Value(b))]

@@ -31,6 +31,11 @@ def shorten(text: str, width: int) -> str:
     return text[:head] + _ELLIPSIS + text[len(text) - (width - head - 1) :]
 
 
+def clip(text: str, width: int) -> str:
+    """`text` cut at its end to at most `width` characters: for sentences, whose beginning says what they are about."""
+    return text if len(text) <= width else text[: max(0, width - 1)] + _ELLIPSIS[:width]
+
+
 def plural(count: int, noun: str) -> str:
     """`1 reading`, `2,000 readings`, `2 boundaries`."""
     if count != 1:

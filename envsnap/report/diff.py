@@ -14,7 +14,7 @@ from envsnap.reading import Json, Reading, Value
 from envsnap.report.lines import Line, cut
 from envsnap.report.markdown import code, table
 from envsnap.snapshot import Snapshot
-from envsnap.wording import absence_text, pair_text, plural, printable, reading_json, shorten
+from envsnap.wording import absence_text, clip, pair_text, plural, printable, reading_json, shorten
 
 ROWS = 25
 GAP_ROWS = 8
@@ -122,11 +122,10 @@ def _gaps(diff: Diff, width: int, everything: bool) -> list[Line]:
         lines += [[], [("unknown", "title")]]
     for title, words in shown:
         line = f"  {printable(title)}  {words}"
-        lines.append([(line if everything else shorten(line, width), "warn")])
+        lines.append([(line if everything else clip(line, width), "warn")])
     lines += filter(None, [cut(len(rows), len(shown))])
     if absent := absent_line(diff):
-        cut_off = "" if everything or len(absent) <= width else "…"
-        lines += [[], [(absent[: width - 1] + cut_off if cut_off else absent, "dim")]]
+        lines += [[], [(absent if everything else clip(absent, width), "dim")]]
     return lines
 
 

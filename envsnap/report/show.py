@@ -11,7 +11,7 @@ from envsnap.keys import instances_of, matches, pattern_of
 from envsnap.reading import Json
 from envsnap.report.lines import Line
 from envsnap.snapshot import Section, Snapshot
-from envsnap.wording import printable, reading_json, shorten, value_text
+from envsnap.wording import clip, printable, reading_json, shorten, value_text
 
 _PATH_COLUMN = 44
 
@@ -42,11 +42,12 @@ def _title(name: str) -> str:
 
 def _row(title: str, words: str, style: str, column: int, width: int) -> Iterator[Line]:
     title = printable(title)
+    cut = clip if style else shorten  # reasons are sentences
     if len(title) <= column:
-        yield [("  " + title.ljust(column + 2), "path"), (shorten(words, width - column - 4), style)]
+        yield [("  " + title.ljust(column + 2), "path"), (cut(words, width - column - 4), style)]
     else:
         yield [("  " + shorten(title, width - 2), "path")]
-        yield [(" " * (column + 4), ""), (shorten(words, width - column - 4), style)]
+        yield [(" " * (column + 4), ""), (cut(words, width - column - 4), style)]
 
 
 def _wanted(path: str, patterns: Sequence[str]) -> bool:

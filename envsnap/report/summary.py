@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 
 from envsnap.fold import fold
 from envsnap.reading import Json
 from envsnap.report.lines import Line
 from envsnap.snapshot import Section, Snapshot
-from envsnap.wording import plural, printable, shorten
+from envsnap.wording import clip, plural, printable
 
 _GAPS = 10
 _SLOWEST = 3
@@ -20,21 +21,21 @@ def text(snapshot: Snapshot, file: str, width: int) -> list[Line]:
     whole = [name for name, s in sections.items() if s.status == "ok"]
     head = f"{plural(len(snapshot.values), 'reading')} in {_cost(snapshot)}"
     lines: list[Line] = [[(head, "title"), (f"  →  {file}", "")]]
-    if whole:
-        lines.append([("  ok  ", "good"), (shorten(", ".join(whole), width - 6), "")])
+    for i, words in enumerate(textwrap.wrap(", ".join(whole), width - 6)):
+        lines.append([("  ok  " if i == 0 else "      ", "good"), (words, "")])
     for name, section in sections.items():
         if section.status != "ok":
-            words = f"{section.status}, {plural(len(section.values), 'reading')}: {section.reason}"
-            lines.append([(f"  {name}  ", "warn"), (shorten(printable(words), width - len(name) - 4), "")])
+            held = f", {plural(len(section.values), 'reading')}" if section.values else ""
+            words = printable(f"{section.status}{held}: {section.reason}")
+            lines.append([(f"  {name}  ", "warn"), (clip(words, width - len(name) - 4), "")])
     gaps = _gaps(snapshot)
     if gaps:
         lines.append([("not read", "title")])
         for name, title, words in gaps[:_GAPS]:
-            lines.append(
-                [(f"  {name}  ", "warn"), (shorten(printable(f"{title}: {words}"), width - len(name) - 4), "")]
-            )
+            lines.append([(f"  {name}  ", "warn"), (clip(printable(f"{title}: {words}"), width - len(name) - 4), "")])
         if len(gaps) > _GAPS:
-            lines.append([(f"  … and {len(gaps) - _GAPS} more reasons (envsnap show)", "dim")])
+            lines.append([(f"  … and {plural(len(gaps) - _GAPS, 'more reason')} (envsnap show)", "dim")])
+    # Collectors run side by side, each on its own clock: these add up to more than the whole.
     slow = sorted(sections.items(), key=lambda item: -item[1].seconds)[:_SLOWEST]
     lines.append([("  slowest: " + ", ".join(f"{name} {s.seconds:.2f} s" for name, s in slow), "dim")])
     return lines
