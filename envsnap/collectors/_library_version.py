@@ -8,7 +8,7 @@ from typing import Any
 
 from envsnap.cache import Cache
 from envsnap.host import Host, value_of
-from envsnap.reading import Found, Missing, Unavailable, Why
+from envsnap.reading import Found, Json, Missing, Unavailable, Why
 
 ROLES = {
     "nccl": r"libnccl\.so(?:\.\d+)*",
@@ -41,7 +41,12 @@ def nccl_text(host: Host, held: Cache, path: str, stat: dict[str, Any], opened: 
 
     `opened` is what to open in place of `path`, where that is another process's name for it. Raises: Missing.
     """
-    text = held.remembered("nccl", path, stat, lambda: host.one("find", opened or path, _NCCL_TEXT))
+    file = f"{stat.get('device')}:{stat.get('inode')}"  # by whichever path it is asked for
+
+    def search() -> Json:
+        return host.memo(f"nccl_text:{file}", lambda: host.one("find", opened or path, _NCCL_TEXT))
+
+    text = held.remembered("nccl", path, stat, search)
     if not text:
         raise Missing(Why.NOT_SUPPORTED, f"no version is written in {path}")
     return str(text)

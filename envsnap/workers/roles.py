@@ -108,12 +108,14 @@ def serving(groups: Sequence[Group]) -> tuple[Group, ...]:
     return tuple(known or groups)
 
 
-def compile_pool(group: Group) -> set[int]:
-    """Pids of Inductor's compile pool: dozens of identical helpers that hold no GPU and run no model."""
-    pool: set[int] = set()
+def compile_pool(group: Group) -> dict[int, int]:
+    """Inductor's compile pool, dozens of identical helpers that hold no GPU: their pids -> whose pool it is."""
+    pool: dict[int, int] = {}
     for process in group.members:
-        if process.parent in pool or _first(_HELPERS, command(process)) == "compile_worker":
-            pool.add(process.pid)
+        if process.parent in pool:
+            pool[process.pid] = pool[process.parent]
+        elif _first(_HELPERS, command(process)) == "compile_worker":
+            pool[process.pid] = process.parent
     return pool
 
 

@@ -194,7 +194,7 @@ def test_inductors_compile_pool_is_known() -> None:
     (group,) = of_interest(
         machine((1, 0, "init\0"), (10, 1, SERVER), (11, 10, pool), (12, 11, pool), (13, 10, SPAWN)), Scope(pids=(10,))
     )
-    assert roles.compile_pool(group) == {11, 12}
+    assert roles.compile_pool(group) == {11: 10, 12: 10}
 
 
 def test_titles_that_occur_twice_are_numbered() -> None:

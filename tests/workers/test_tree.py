@@ -20,14 +20,14 @@ SERVER = "python3\0-m\0sglang.launch_server\0--tp\0002\0"
 def stat(
     pid: int, parent: int, name: str = "python3", start: int | None = None, state: str = "S", flags: int = 0
 ) -> str:
-    fields = [state, parent, pid, pid, 0, -1, flags, *[0] * 9, 20, 0, 1, 0, 100 + pid if start is None else start]
+    fields = [state, parent, pid, pid, 0, -1, flags, *[0] * 8, 20, 0, 1, 0, 100 + pid if start is None else start]
     return f"{pid} ({name}) " + " ".join(map(str, [*fields, *[0] * 30])) + "\n"
 
 
 def machine(*processes: tuple[int, int, str], me: int = 99) -> FakeHost:
     """A machine with these (pid, parent, cmdline) processes; envsnap is process 99."""
     found = [[stat(pid, parent, command.split("\0")[0][:15]), command] for pid, parent, command in processes]
-    return FakeHost(replies={("processes",): found, ("self",): {"pid": me}})
+    return FakeHost(replies={("processes",): found, ("self",): {"pid": me, "time": 2000.0}})
 
 
 def pids(groups: tuple[Group, ...]) -> list[list[int]]:
@@ -127,6 +127,7 @@ def test_parents_that_go_in_a_circle_end() -> None:
 def test_a_name_with_brackets_and_blanks() -> None:
     process, kernel = parse(stat(7, 3, "a) R 9 (b"), "x\0")
     assert (process.pid, process.parent, process.name, process.state) == (7, 3, "a) R 9 (b", "S")
+    assert (process.start_ticks, process.threads) == (107, 1)
     assert not kernel
 
 
