@@ -957,10 +957,20 @@ def _nvml_arguments(pynvml, arguments):
 
 
 def _nvml_handle(pynvml, index):
-    """A GPU's handle, looked up once: the first look-up wakes the GPU."""
-    if index not in _nvml_handles:
-        _nvml_handles[index] = pynvml.nvmlDeviceGetHandleByIndex(index)
-    return _nvml_handles[index]
+    """A GPU's handle, looked up once: the look-up wakes the GPU, and can take seconds to find that it does not."""
+    known = _nvml_handles.get(index)
+    if isinstance(known, tuple):
+        error, until = known
+        if time.monotonic() < until:
+            raise error
+        known = None
+    if known is None:
+        try:
+            known = _nvml_handles[index] = pynvml.nvmlDeviceGetHandleByIndex(index)
+        except pynvml.NVMLError as error:
+            _nvml_handles[index] = (error, time.monotonic() + 10.0)
+            raise
+    return known
 
 
 def _fresh_outputs(call, given):

@@ -208,6 +208,20 @@ def test_a_handle_is_looked_up_once() -> None:
         assert library.handles_made == 1
 
 
+def test_a_gpu_that_does_not_wake_is_not_tried_for_every_reading() -> None:
+    """Each try may take seconds, and there are a hundred readings."""
+    tries = []
+
+    def never(index: Any, device: Any) -> int:
+        tries.append(index.value)
+        return GPU_IS_LOST
+
+    with loaded(Library({"nvmlDeviceGetHandleByIndex_v2": never, "nvmlDeviceGetComputeMode": gives(0)})):
+        for _ in range(5):
+            assert ask("nvmlDeviceGetComputeMode", "gpu:1") == ["missing", "gone", "NVML: GPU is lost"]
+    assert tries == [1]
+
+
 def test_a_gpu_that_is_not_there() -> None:
     with loaded(Library({"nvmlDeviceGetComputeMode": gives(0)}, gpus=1)):
         assert ask("nvmlDeviceGetComputeMode", "gpu:1")[:2] == ["missing", "not_supported"]
