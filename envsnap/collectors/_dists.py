@@ -157,7 +157,9 @@ def _read(host: Host, python: Interpreter) -> Installed:
             copies.setdefault(dist.name, []).append(dist)
         if not dist or not isinstance(dist.version, Value):
             broken.append(entry)
-    return Installed({name: _in_order(found) for name, found in sorted(copies.items())}, sorted(broken), unread, conda)
+    return Installed(
+        {name: _in_order(found) for name, found in sorted(copies.items())}, sorted(set(broken)), unread, conda
+    )
 
 
 def _listings(host: Host, python: Interpreter) -> tuple[dict[str, list[str]], list[str], Found]:
