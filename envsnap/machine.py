@@ -929,8 +929,8 @@ def op_nvml(function, *arguments):
             answer = filled
     except pynvml.NVMLError as error:
         raise _nvml_missing(pynvml, error)
-    except getattr(pynvml, "NVMLLibraryMismatchError", ()) as error:
-        raise Missing("not_supported", "NVML: %s" % error)
+    except getattr(pynvml, "NVMLLibraryMismatchError", ()):  # pynvml's words for a function that is not there
+        raise Missing("not_supported", "NVML: Function Not Found")
     if function == "nvmlDeviceGetFieldValues":
         return [_field_answer(pynvml, field) for field in answer]
     return _plain(answer)
