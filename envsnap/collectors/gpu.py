@@ -20,7 +20,7 @@ from envsnap.collectors import (
 from envsnap.collectors._nvml import FIELD_VALUES, Call, ask, fact, flag, gpu_count, item, named
 from envsnap.host import Host
 from envsnap.keys import Effect, Key, Kind, Lever, Type, path_of
-from envsnap.reading import Error, Found, Unavailable, Value, Why, describe
+from envsnap.reading import Error, Found, Missing, Unavailable, Value, Why, describe
 from envsnap.scope import Scope
 
 METHOD = "NVML"
@@ -80,10 +80,12 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     results: SimpleQueue[tuple[int, list[tuple[str, Found]]]] = SimpleQueue()
 
     def work(gpu: int) -> None:
-        readings = []
+        readings: list[tuple[str, Found]] = []
         try:
             for reading in _readings(host, gpu, unsure):
                 readings.append(reading)
+        except Missing as missing:
+            readings.append((f"gpu[{gpu}]", Unavailable(missing.why, missing.detail)))
         except Exception as error:
             readings.append((f"gpu[{gpu}]", Error(describe(error))))
         results.put((gpu, readings))
