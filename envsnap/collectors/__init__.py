@@ -29,6 +29,10 @@ class Partial(Exception):
     """Raised at the end of `collect`: what was yielded holds, but there is more that could not be seen."""
 
 
+ELSEWHERE = {"during": "envsnap.runs.samples"}
+"""Sections that no capture makes, and the module that declares their keys: what is sampled while a benchmark runs."""
+
+
 class Collector(Protocol):
     """The module interface; see the package's text."""
 
@@ -47,22 +51,27 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")))
 
 
+def sections() -> tuple[str, ...]:
+    """The names of all sections that a snapshot can have: those of the collectors and those made elsewhere."""
+    return (*names(), *ELSEWHERE)
+
+
 @cache
 def collector(name: str) -> Collector:
-    """The collector module of that name."""
+    """The collector module of that name, or for a section made elsewhere the module that declares its keys."""
     # NOTE: importing a submodule binds its name in this package: no collector can be called as a function here is.
-    return cast(Collector, importlib.import_module(f"{__name__}.{name}"))
+    return cast(Collector, importlib.import_module(ELSEWHERE.get(name, f"{__name__}.{name}")))
 
 
 @lru_cache(maxsize=1)
 def keys() -> dict[str, Key]:
     """Every declared key, by its pattern."""
-    return {key.pattern: key for name in names() for key in collector(name).KEYS}
+    return {key.pattern: key for name in sections() for key in collector(name).KEYS}
 
 
 @lru_cache(maxsize=1)
 def _sections() -> dict[str, str]:
-    return {key.root: name for name in names() for key in collector(name).KEYS}
+    return {key.root: name for name in sections() for key in collector(name).KEYS}
 
 
 def section_of(path: str) -> str:

@@ -7,7 +7,7 @@ from envsnap.report.lines import Line
 from envsnap.report.markdown import code, table
 from envsnap.runs.compare import Comparison, Judged, worse
 from envsnap.runs.speed import Share
-from envsnap.runs.verdict import Outcome
+from envsnap.runs.verdict import Design, Outcome
 
 _SHOWN = 6
 
@@ -34,14 +34,19 @@ def text(comparison: Comparison) -> list[Line]:
     for judged in comparison.judged[:1]:
         lines += [[(f"  {note}", "dim")] for note in judged.verdict.notes]
         if judged.verdict.suspicious and judged.verdict.outcome is Outcome.UNKNOWN:
-            lines.append(
-                [("  suspicious: settle it with interleaved runs, envsnap run --a … --b … -n 5 -- BENCHMARK", "warn")]
-            )
+            lines.append([(f"  suspicious: {_settle(judged)}", "warn")])
     if shares := _moving(comparison):
         lines += [[], [("speed of one stream", "title")]]
         lines += [_share(share) for share in shares]
     lines += [[(f"! {note}", "warn")] for note in comparison.notes]
     return lines
+
+
+def _settle(judged: Judged) -> str:
+    """What would settle a gap that may be one."""
+    if judged.verdict.design is Design.INTERLEAVED:
+        return f"repeat with more pairs, envsnap run --a … --b … -n {2 * judged.verdict.n_a} -- BENCHMARK"
+    return "settle it with interleaved runs, envsnap run --a … --b … -n 5 -- BENCHMARK"
 
 
 def _metric(judged: Judged) -> Line:

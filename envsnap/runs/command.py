@@ -23,6 +23,7 @@ from types import FrameType
 
 STOP_SECONDS = 10.0
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_GET_CHILD_SUBREAPER = 37
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
 
@@ -122,11 +123,15 @@ def supervised() -> Iterator[None]:
     The terminal's foreground group is put back as it was.
     """
     before = {pid for pid, _ in _children()}
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    was_reaper = ctypes.c_int()
+    libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(was_reaper), 0, 0, 0)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
         yield
     finally:
         _stop_descendants(before)
+        libc.prctl(_PR_SET_CHILD_SUBREAPER, was_reaper.value, 0, 0, 0)
         if sys.stdin.isatty():
             was = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
             try:

@@ -1,0 +1,220 @@
+"""Sessions on real processes: servers that start, do not start and die; benchmarks of every temper."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envsnap.runs.columns import Columns
+from envsnap.runs.compare import compare
+from envsnap.runs.run import Run
+from envsnap.runs.session import Arm, Outcome, Plan, SessionError, run_session
+from envsnap.runs.sources import Wanted, pattern_of
+from envsnap.runs.verdict import Design
+
+SERVER = Path(__file__).parent / "programs" / "server.py"
+SPEED = Wanted(patterns=(pattern_of(r"speed[tok/s]=speed: (\S+)"),))
+
+
+def python(code: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", code)
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    def children() -> set[str]:
+        return {
+            entry.name
+            for entry in Path("/proc").iterdir()
+            if entry.name.isdigit() and _parent(entry) == str(os.getpid())
+        }
+
+    before = children()
+    yield
+    assert children() <= before
+
+
+def _parent(entry: Path) -> str:
+    try:
+        return (entry / "stat").read_text().rpartition(")")[2].split()[1]
+    except OSError:
+        return ""
+
+
+def run(tmp_path: Path, plan: Plan) -> tuple[Outcome, list[str]]:
+    folder = tmp_path / ".envsnap" / "runs"
+    folder.mkdir(parents=True, exist_ok=True)
+    said: list[str] = []
+    saved: list[Run] = []
+
+    def save(run: Run, samples: Columns) -> None:
+        saved.append(run)
+
+    outcome = run_session(plan, folder, save, said.append)
+    assert tuple(saved) == outcome.runs
+    return outcome, said
+
+
+def serve(port: int, **changed: Any) -> dict[str, Any]:
+    url = f"http://127.0.0.1:{port}/"
+    return {"server": (sys.executable, str(SERVER), str(port)), "ready": url, "ready_seconds": 30.0, **changed}
+
+
+def ask(port: int) -> tuple[str, ...]:
+    return python(
+        "import json, urllib.request\n"
+        f"answer = json.load(urllib.request.urlopen('http://127.0.0.1:{port}/'))\n"
+        "print('arm', answer['arm'])\n"
+        "print('speed:', {'a': 10, 'b': 20}.get(answer['arm'], 30))"
+    )
+
+
+def test_a_benchmark_alone(tmp_path: Path) -> None:
+    code = "import time; time.sleep(2.5); print('speed: 94.5')"
+    outcome, _ = run(tmp_path, Plan(python(code), metrics=SPEED, interval=0.5))
+    (done,) = outcome.runs
+    assert (done.status, done.exit_code, outcome.exit_code) == ("ok", 0, 0)
+    assert done.metrics[0].value == 94.5
+    assert set(done.snapshots) == {"before", "during", "after"}
+    assert done.sampled is not None
+    assert done.sampled.values["during.host.sample_count"] >= 3
+    assert done.window is not None
+    assert done.window[1] - done.window[0] == pytest.approx(2.5, abs=1.0)
+
+
+def test_a_server_is_waited_for_measured_and_stopped(tmp_path: Path, port: int) -> None:
+    plan = Plan(ask(port), metrics=SPEED, **serve(port, server=(sys.executable, str(SERVER), str(port), "1")))
+    outcome, _ = run(tmp_path, plan)
+    (done,) = outcome.runs
+    assert done.status == "ok", done.reason
+    during = done.snapshots["during"]
+    assert any(path.startswith("worker[") for path in during.values)
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", port), timeout=1)
+
+
+def test_arms_are_interleaved_in_pairs_and_reach_the_server(tmp_path: Path, port: int) -> None:
+    arms = (Arm("a", {"ARM": "a"}), Arm("b", {"ARM": "b"}))
+    outcome, _ = run(tmp_path, Plan(ask(port), metrics=SPEED, repeats=2, arms=arms, seed=3, **serve(port)))
+    order = [(r.index, r.arm) for r in outcome.runs]
+    assert sorted(order) == [(0, "a"), (0, "b"), (1, "a"), (1, "b")]
+    assert [i for i, _ in order] == [0, 0, 1, 1]
+    assert {r.arm: r.metrics[0].value for r in outcome.runs} == {"a": 10.0, "b": 20.0}
+    a, b = ([r for r in outcome.runs if r.arm == arm] for arm in "ab")
+    assert compare(a, b).design is Design.INTERLEAVED
+
+
+def test_one_server_can_be_kept(tmp_path: Path, port: int) -> None:
+    outcome, _ = run(tmp_path, Plan(ask(port), metrics=SPEED, repeats=2, keep_server=True, **serve(port)))
+    assert [r.status for r in outcome.runs] == ["ok", "ok"]
+    logs = list((tmp_path / ".envsnap" / "runs").glob("*/server.log"))
+    assert len(logs) == 1
+
+
+def test_another_server_at_the_port_is_refused_before_anything_starts(tmp_path: Path, port: int) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        with pytest.raises(SessionError, match=f"port {port}"):
+            run(tmp_path, Plan(ask(port), **serve(port)))
+
+
+def test_a_server_that_is_never_ready(tmp_path: Path, port: int) -> None:
+    server = (sys.executable, str(SERVER), str(port), "1000")
+    outcome, _ = run(tmp_path, Plan(ask(port), **serve(port, server=server, ready_seconds=1.0)))
+    (done,) = outcome.runs
+    assert done.status == "never_ready"
+    assert outcome.exit_code == 2
+    assert "not ready after 1 s" in done.reason
+    assert "before" in done.snapshots
+
+
+def test_a_server_that_dies(tmp_path: Path, port: int) -> None:
+    outcome, _ = run(tmp_path, Plan(ask(port), **serve(port, server=python("raise SystemExit(3)"))))
+    assert outcome.runs[0].status == "never_ready"
+    assert "exit code 3" in outcome.runs[0].reason
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "reason"),
+    [
+        (("no-such-benchmark",), 127, "no program"),
+        (python("raise SystemExit(5)"), 5, "exit code 5"),
+        (python("import os; os.abort()"), 134, "exit code 134"),
+        (python("print('speed: 0')"), 0, "no positive figure"),
+        (python("print('speed: nan')"), 0, "no positive figure"),
+        (python("pass"), 0, "not found"),
+    ],
+)
+def test_a_benchmark_that_fails_is_a_run_marked_so(
+    tmp_path: Path, command: tuple[str, ...], code: int, reason: str
+) -> None:
+    outcome, _ = run(tmp_path, Plan(command, metrics=SPEED))
+    (done,) = outcome.runs
+    assert done.status == "failed"
+    assert done.exit_code == code
+    assert reason in done.reason
+    assert outcome.exit_code == (code or 1)
+
+
+def test_a_flood_of_output_is_passed_on_whole(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    code = "import sys\nfor i in range(200000): sys.stdout.write('x' * 99 + '\\n')\nprint('speed: 7')"
+    outcome, _ = run(tmp_path, Plan(python(code), metrics=SPEED))
+    assert outcome.runs[0].metrics[0].value == 7.0
+    written = outcome.runs[0].id
+    assert (tmp_path / ".envsnap" / "runs" / written / "benchmark.out").stat().st_size > 19_000_000
+
+
+def _session_in_a_process(tmp_path: Path, benchmark: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "envsnap", "run", "-n", "3", "--store", str(tmp_path), "--", *python(benchmark)]
+    return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def _wait_for(path: Path) -> None:
+    for _ in range(500):
+        if path.exists():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{path} never came")
+
+
+def test_an_interrupted_run_is_kept_and_the_rest_is_not_run(tmp_path: Path) -> None:
+    code = f"import time; open({str(tmp_path / 'started')!r}, 'w').close(); time.sleep(60)"
+    process = _session_in_a_process(tmp_path, code)
+    _wait_for(tmp_path / "started")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    log = [sys.executable, "-m", "envsnap", "log", "--format", "json", "--store", str(tmp_path)]
+    listed = subprocess.run(log, capture_output=True, check=True)
+    runs = json.loads(listed.stdout)["runs"]
+    assert [r["status"] for r in runs] == ["interrupted"]
+
+
+def test_after_a_kill_of_envsnap_the_benchmark_goes_on(tmp_path: Path) -> None:
+    code = (
+        f"import time; open({str(tmp_path / 'started')!r}, 'w').close(); time.sleep(1.5); print('still here', flush=True);"
+        f"open({str(tmp_path / 'ended')!r}, 'w').close()"
+    )
+    process = _session_in_a_process(tmp_path, code)
+    _wait_for(tmp_path / "started")
+    process.kill()
+    process.communicate()
+    _wait_for(tmp_path / "ended")
