@@ -302,6 +302,10 @@ def _differ(a: Snapshot, b: Snapshot, path: str) -> bool:
     return path in a.values and path in b.values and a.values[path] != b.values[path]
 
 
+def _without_pids(scope: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in scope.items() if name != "pids"}
+
+
 def _notes(a: Snapshot, b: Snapshot) -> Iterable[str]:
     if a.envsnap != b.envsnap:
         yield f"A was written by envsnap {a.envsnap}, B by {b.envsnap}: keys that only one of them knows stay out."
@@ -311,7 +315,7 @@ def _notes(a: Snapshot, b: Snapshot) -> Iterable[str]:
         yield "The machine was rebooted in between."
     if a.moment != b.moment:
         yield f"A was taken at the moment {a.moment!r}, B at {b.moment!r}."
-    if a.scope != b.scope:
+    if _without_pids(a.scope) != _without_pids(b.scope):
         yield "A and B were captured with different scopes (processes, repositories, models)."
     one, two = a.redaction.get("key_id"), b.redaction.get("key_id")
     if one != two and one and two:

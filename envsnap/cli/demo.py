@@ -1,0 +1,54 @@
+"""Show the whole job on this machine, without a GPU: measure fast, measure slow, find what changed.
+
+A pretend engine with two spawned ranks is measured twice in a temporary folder. Before the second time, one change
+that matters is planted among some that do not; a snapshot is taken each time, and the two are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from envsnap.cli import EXIT_OK, Trouble
+
+EXAMPLE = "envsnap demo"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this verb's arguments."""
+    parser.add_argument("--all", action="store_true", help="cut nothing")
+
+
+def limit(args: Any) -> float:
+    """Seconds after which nobody waits any longer: the demo captures."""
+    return 60.0
+
+
+def run(args: Any) -> int:
+    """Measure twice and compare."""
+    from envsnap import demo
+    from envsnap.cli._output import emit
+    from envsnap.diff import diff
+    from envsnap.report import diff as report
+    from envsnap.report.lines import width_of
+
+    def tell(text: str) -> None:
+        print(text, flush=True)
+
+    try:
+        with demo.stage() as folder:
+            tell("Measuring a pretend engine with two spawned ranks …")
+            fast = demo.measure(folder, {"JOB_ID": "4711"}, {})
+            tell(f"  {fast.speed:.1f} tok/s")
+            demo.make_noise(folder)
+            tell("A day later: a commit, a file left behind, another job id, and one change that matters …")
+            slow = demo.measure(folder, {"JOB_ID": "4712"}, demo.PLANTED)
+            tell(f"  {slow.speed:.1f} tok/s, {slow.speed / fast.speed - 1:+.0%}\n")
+    except demo.DemoError as error:
+        raise Trouble(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+    sides = report.Sides(("fast", "slow"), (fast.snapshot, slow.snapshot))
+    emit(report.text(diff(*sides.snapshots), sides, width_of(sys.stdout), args.all))
+    planted = ", ".join(f"{name}={value}" for name, value in demo.PLANTED.items())
+    tell(f"\nPlanted was {planted}, in the environment of the launcher alone: this shell never had it, the ranks did.")
+    return EXIT_OK
