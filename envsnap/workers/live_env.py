@@ -25,10 +25,12 @@ MAX_BYTES = 8 << 20
 READINGS = 4
 """How often a process is read at most until a reading is confirmed."""
 
-_NEAR_BYTES = 1024
-"""Strings closer than this are read together, and so much is read of each at first."""
-_LONGER_BYTES = (64 << 10, 2 << 20)
-"""How much is read, step by step, of a string that did not end there."""
+_FIRST_POINTERS = 512
+"""So many are read at first of the array, and more only where they do not suffice."""
+_NEAR_BYTES = 4096
+"""Strings closer than this are read together: a few unwanted bytes cost less than another call."""
+_STRING_BYTES = (1 << 10, 64 << 10, 2 << 20)
+"""How much is read of a string, step by step until it ends."""
 _YOUNG_SECONDS = 1.0
 """Within this time from its exec, a process without any environment may not have set it up yet."""
 
@@ -121,9 +123,12 @@ def _reading(place: int) -> Generator[Ranges, list[bytes], _Reading]:
     pointer = int.from_bytes(raw, "little")
     if pointer == 0:
         return _Reading(0, b"", {})
-    raw = (yield [(pointer, 8 * (MAX_VARIABLES + 1))])[0]
-    entries = struct.unpack(f"<{len(raw) // 8}Q", raw[: len(raw) & ~7])
-    if 0 not in entries:
+    for pointers in (_FIRST_POINTERS, MAX_VARIABLES + 1):
+        raw = (yield [(pointer, 8 * pointers)])[0]
+        entries = struct.unpack(f"<{len(raw) // 8}Q", raw[: len(raw) & ~7])
+        if 0 in entries:
+            break
+    else:
         if len(entries) > MAX_VARIABLES:
             raise Missing(Why.TOO_LARGE, f"its environment has more than {MAX_VARIABLES} variables, or no end")
         raise Missing(Why.CLOBBERED, "its environ array runs into unmapped memory")
@@ -136,7 +141,7 @@ def _strings(addresses: Sequence[int]) -> Generator[Ranges, list[bytes], dict[in
     """The bytes at each address up to their NUL."""
     found: dict[int, bytes] = {}
     wanted = addresses
-    for size in (_NEAR_BYTES, *_LONGER_BYTES):
+    for size in _STRING_BYTES:
         spans = _spans([(at, size) for at in wanted])
         if sum(length for _, length in spans) > MAX_BYTES:
             break

@@ -51,12 +51,13 @@ def act(actions: list[str], tag: str = "") -> None:
 
 
 def main() -> None:
-    """Run here, or in two children started by the method named first."""
-    method, actions = sys.argv[1], sys.argv[2:]
+    """Run here, or in two children (or `spawn:N`) started by the method named first."""
+    method, _, count = sys.argv[1].partition(":")
+    actions = sys.argv[2:]
     if method == "here":
         act(actions)
     context: Any = multiprocessing.get_context(method)
-    children = [context.Process(target=act, args=(actions, str(i)), daemon=True) for i in range(2)]
+    children = [context.Process(target=act, args=(actions, str(i)), daemon=True) for i in range(int(count or 2))]
     for child in children:
         child.start()
     for child in children:
