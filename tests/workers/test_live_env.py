@@ -308,10 +308,10 @@ def test_the_empty_machine() -> None:
 
 _STEADY = {
     0x2000: (0x3000).to_bytes(8, "little"),
-    0x3000: (0x4000).to_bytes(8, "little") + (0x5000).to_bytes(8, "little") + bytes(8),
+    0x3000: (0x4000).to_bytes(8, "little") + (0x50000).to_bytes(8, "little") + bytes(8),
     0x3008: (0x4000).to_bytes(8, "little") + bytes(8),
     0x4000: b"SAME=1\0",
-    0x5000: b"MOVING=%d\0",
+    0x50000: b"MOVING=%d\0",
 }
 
 
