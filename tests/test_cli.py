@@ -376,6 +376,32 @@ def test_what_cannot_be_captured_is_refused_before_anything_is_written(
     assert (tmp_path / "old.json").read_text() == "old"
 
 
+def hanging(folder: Path, call: str) -> dict[str, str]:
+    """An environment in which asking for the kernel's name does something else."""
+    (folder / "site").mkdir()
+    (folder / "site" / "sitecustomize.py").write_text(
+        f"import ctypes, time\nfrom envsnap import machine\nmachine.OPERATIONS['uname'] = lambda: {call}\n"
+    )
+    return {"PYTHONPATH": str(folder / "site")}
+
+
+def test_a_driver_that_hangs_costs_its_section_not_the_capture(tmp_path: Path) -> None:
+    env = hanging(tmp_path, "time.sleep(1000)")
+    done = envsnap("capture", "-o", "a.json", "--only", "kernel,cgroup", "--deadline", "1", cwd=tmp_path, env=env)
+    assert (done.returncode, done.stdout) == (0, "a.json\n")
+    taken = load(tmp_path / "a.json")
+    assert (taken.sections["kernel"].status, taken.sections["cgroup"].status) == ("timeout", "ok")
+    assert "kernel  timeout: did not finish within 1.0 s" in done.stderr
+
+
+def test_a_driver_that_freezes_the_interpreter_does_not_hold_the_command(tmp_path: Path) -> None:
+    env = hanging(tmp_path, "ctypes.PyDLL(None).sleep(1000)")  # keeps the interpreter's lock
+    done = envsnap("capture", "-o", "a.json", "--only", "kernel", "--deadline", "0.2", cwd=tmp_path, env=env)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "envsnap: Nothing came back within 5 s: a driver or a file system hangs.\n"
+    assert not (tmp_path / "a.json").exists()
+
+
 def test_a_machine_passes_against_its_own_baseline_and_fails_against_another(tmp_path: Path) -> None:
     envsnap("capture", "-o", "good.json", "--only", "kernel,os", "-q", cwd=tmp_path)
     done = envsnap("check", "--baseline", "good.json", cwd=tmp_path)
