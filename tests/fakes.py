@@ -41,7 +41,7 @@ class FakeHost(Host):
         self.denied = tuple(denied)
         self.asked: list[Request] = []
         self.rounds = 0
-        self._size = (-1, -1)
+        self._paths: tuple[str, ...] = ()
         self._directories: dict[str, set[str]] = {}
 
     def ask(self, requests: Sequence[Request]) -> list[Answer]:
@@ -119,10 +119,10 @@ class FakeHost(Host):
 
     def _tree(self) -> dict[str, set[str]]:
         """Directories that follow from files and links, and what stands in them."""
-        size = (len(self.files), len(self.links))
-        if size != self._size:
-            self._size, self._directories = size, {}
-            for path in (*self.files, *self.links):
+        paths = (*self.files, *self.links)
+        if paths != self._paths:
+            self._paths, self._directories = paths, {}
+            for path in paths:
                 while path not in ("/", ""):
                     path, name = posixpath.split(path)
                     self._directories.setdefault(path, set()).add(name)
