@@ -26,6 +26,8 @@ class Model:
 
 def located(host: Host, given: str, environ: Mapping[str, str]) -> Model:
     """A directory, as the engines try first, else the hub's cache. Raises: Missing."""
+    if not given:
+        raise Missing(Why.ABSENT, "an empty name")
     path = expanded(host, given, environ)
     stat = host.found([["stat", path]])[0]
     if isinstance(stat, Value) and stat.value["type"] == "dir":

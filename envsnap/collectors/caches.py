@@ -15,7 +15,7 @@ from envsnap.collectors._homes import Place, hub, placed, user
 from envsnap.collectors._interpreter import environ_of
 from envsnap.host import Host, value_of
 from envsnap.keys import At, Effect, Key, Kind, Lever, Type
-from envsnap.reading import Found, Unavailable, Value, Why, attempt
+from envsnap.reading import Found, Missing, Unavailable, Value, Why, attempt
 from envsnap.scope import Scope
 
 METHOD = (
@@ -219,5 +219,14 @@ def _p2p(host: Host, name: str, path: str) -> Iterator[tuple[str, Found]]:
 
 
 def _refused(host: Host, files: Sequence[str]) -> int:
-    answers = [json.loads(value_of(found)) for found in host.found([["read", path, 1 << 20] for path in files])]
-    return sum(1 for answer in answers for reachable in answer.values() if reachable is False)
+    """How many pairs the files hold for unreachable. Raises: Missing."""
+    count = 0
+    for path, found in zip(files, host.found([["read", path, 1 << 20] for path in files])):
+        try:
+            answer = json.loads(value_of(found))
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise Missing(Why.NOT_SUPPORTED, f"{path} holds no JSON object")
+        count += sum(1 for reachable in answer.values() if reachable is False)
+    return count
