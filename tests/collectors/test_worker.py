@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import random
 import resource
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,14 @@ import pytest
 
 from envsnap.capture import capture
 from envsnap.collectors import worker
-from envsnap.host import Host, LiveHost, RecordedHost, RecordingHost
+from envsnap.host import Answer, Host, LiveHost, RecordedHost, RecordingHost, Request
 from envsnap.reading import Found, Unavailable, Unset, Value, Why
 from envsnap.scope import Scope
 from envsnap.snapshot import Section
 from envsnap.workers.live_env import Environment
 from tests.fakes import FakeHost, missing
 from tests.workers.running import PLAIN, PROGRAMS, compiled, python_program, reported, running, said
-from tests.workers.test_tree import SERVER, machine
+from tests.workers.test_tree import SERVER, machine, stat
 
 
 def section(scope: Scope, host: Host | None = None) -> Section:
@@ -336,3 +338,41 @@ def test_a_recorded_machine_gives_the_same(recorded: tuple[Section, Host, Scope]
     again = section(scope, host)
     assert again.values == live.values
     assert again.unavailable == live.unavailable
+
+
+class Garbage(Host):
+    """Answers everything with nonsense, though processes and their maps mostly look like some."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._random = random.Random(seed)
+
+    def ask(self, requests: Sequence[Request]) -> list[Answer]:
+        return [self._answer(request) for request in requests]
+
+    def _answer(self, request: Sequence[Any]) -> Answer:
+        dice = self._random.random()
+        if request[0] == "processes" and dice < 0.9:
+            return ["ok", [[stat(i, i - 1), self._random.choice(["x\0", "x::y\0\0", "", "x"])] for i in range(1, 9)]]
+        if request[0] == "self" and dice < 0.9:
+            return ["ok", {"pid": 99, "time": 1.0}]
+        if str(request[1]).endswith("/maps") and dice < 0.8:
+            return ["ok", "1000-9000 r--p 00000000 08:01 12 /x\n9000-a000 r--p 00000000 08:01 13 /libnccl.so.2\n"]
+        if request[0] == "link" and dice < 0.8:
+            return ["ok", "/x"]
+        if request[0] == "memory" and dice < 0.9:
+            parts = [b"\x7fELF\x02\x01" + self._random.randbytes(min(size, 4096)) for _, size in request[2]]
+            return ["ok", [base64.b64encode(part[:size]).decode() for part, (_, size) in zip(parts, request[2])]]
+        nonsense: list[Any] = [None, True, -5, 1 << 70, "x\0y", "\u1738 7 (a) S", [[None]], {"pid": {}}, ["x", 2]]
+        return self._random.choice(
+            [["ok", self._random.choice(nonsense)], ["missing", "denied", "x"], ["error", "boom"], ["ok"], []]
+        )
+
+
+def test_garbage_costs_readings_or_the_section_and_never_more() -> None:
+    statuses = set()
+    for seed in range(60):
+        found = section(Scope(pids=(3,), match=("x",), cache=False), Garbage(seed))
+        statuses.add(found.status)
+    assert "ok" in statuses
+    assert "timeout" not in statuses

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import glob
@@ -69,7 +70,9 @@ def compiled(*options: str, compiler: str = "gcc", source: str = "environ.c") ->
     """Path of the C program, compiled with these options. Skips where that is not possible here."""
     if not shutil.which(compiler):
         pytest.skip(f"no {compiler}")
-    target = os.path.join(tempfile.mkdtemp(prefix="envsnap-test-"), "program")
+    folder = tempfile.mkdtemp(prefix="envsnap-test-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    target = os.path.join(folder, "program")
     result = subprocess.run(
         [compiler, "-O1", *options, "-o", target, str(PROGRAMS / source)], capture_output=True, text=True, check=False
     )
