@@ -53,7 +53,7 @@ STATUS: dict[str, tuple[Key, Parse]] = {
 """Field of /proc/self/status -> its key, and what makes the value of its text."""
 
 SCHEDULER = (
-    Key("inherited.scheduling_policy", Type.STRING, Kind.TUNABLE, "Scheduling class: other, batch, idle, fifo, rr …",
+    Key("inherited.scheduling_policy", Type.STRING, Kind.TUNABLE, "Scheduling class, such as other, batch or fifo.",
         _LAUNCH, 0.3, Lever.AFFINITY),
     Key("inherited.realtime_priority", Type.INTEGER, Kind.TUNABLE, "Priority among real-time threads, 0 for ordinary.",
         _LAUNCH, 0.2, Lever.AFFINITY),

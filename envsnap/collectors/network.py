@@ -67,7 +67,7 @@ _SETTINGS = (
 )  # fmt: skip
 
 _ATTRIBUTES: tuple[tuple[Key, str, Parse], ...] = (
-    (Key("network[].state", Type.STRING, Kind.TUNABLE, "Whether the interface works: up, down, …", _LINK, 0.4),
+    (Key("network[].state", Type.STRING, Kind.TUNABLE, "Whether the interface works: up, down or unknown.", _LINK, 0.4),
      "operstate", stated),
     (Key("network[].speed_mbps", Type.INTEGER, Kind.IDENTITY, "Speed that the link came up with.", _LINK, 0.5,
          advice="Check cable and switch port if it is below what the card can do."),

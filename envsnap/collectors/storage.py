@@ -98,18 +98,18 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
 
 def _place(host: Host, name: str) -> str:
     """Where a directory is that programs know by this name. Raises: Missing."""
-    environ = host.environ()
+    if name == "shm":
+        return "/dev/shm"
     if name == "cwd":
         return str(host.self()["cwd"])
+    environ = host.environ()
     if name == "home":
         return home(host, environ)
     if name == "hub":
         return hub(host, environ).path
     if name == "cache":
         return placed(host, environ, {"XDG_CACHE_HOME": ""}, "~/.cache").path
-    if name == "tmp":
-        return next((environ[variable] for variable in ("TMPDIR", "TEMP", "TMP") if environ.get(variable)), "/tmp")
-    return "/dev/shm"
+    return next((environ[variable] for variable in ("TMPDIR", "TEMP", "TMP") if environ.get(variable)), "/tmp")
 
 
 def _block(mount: Mount) -> str:
