@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TypeVar
 
 from envsnap.host import Host
-from envsnap.reading import Found, Missing, Unavailable, Value, Why
+from envsnap.reading import Error, Found, Missing, Unavailable, Value, Why
 
 T = TypeVar("T")
 
@@ -63,6 +63,8 @@ def _advance(
 def _decoded(found: Found, count: int) -> list[bytes] | Unavailable:
     if isinstance(found, Unavailable):
         return Unavailable(Why.GONE, "the process has ended") if found.why is Why.ABSENT else found
+    if isinstance(found, Error):
+        return Unavailable(Why.NOT_SUPPORTED, f"its memory cannot be read here: {found.message}")
     try:
         if isinstance(found, Value) and isinstance(found.value, list) and len(found.value) == count:
             return [base64.b64decode(part or "") for part in found.value]

@@ -61,7 +61,7 @@ TORCHRUN = Engine(
 )
 RAY = Engine(titles=((r"ray::([A-Za-z_]\w*).*", r"ray_\1"),))  # what follows is the method that runs just now
 
-ENGINES = (SGLANG, VLLM, TENSORRT_LLM, TORCHRUN, RAY)
+ENGINES = (SGLANG, RAY, VLLM, TENSORRT_LLM, TORCHRUN)
 
 _HELPERS: Rules = (
     (r"-c from multiprocessing\.spawn import\b.*", "spawn"),

@@ -59,6 +59,7 @@ def test_sglang_with_two_ranks() -> None:
         ("my-name::Worker_TP0", "Worker_TP0"),
         ("ray::RayWorkerWrapper.execute_method", "ray_RayWorkerWrapper"),
         ("ray::IDLE", "ray_IDLE"),
+        ("ray::Worker", "ray_Worker"),
         ("some worker 3", "some_worker_3"),
         ("worker of process 20", "worker_of_process"),
     ],
