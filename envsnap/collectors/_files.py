@@ -47,7 +47,7 @@ class Files:
         return str(found.value) if isinstance(found, Value) else ""
 
     def matching(self, pattern: str) -> list[tuple[tuple[str, ...], Found]]:
-        """What each `*` or `[0-9]*` of a pattern that was asked for stood for, and the reading; in natural order.
+        """What each `*` or `[0-9]*` of a pattern that was asked for stood for, and the reading; numbers in order.
 
         Raises: Missing or HostError where the machine could not say what matches.
         """
@@ -56,10 +56,7 @@ class Files:
             value_of(group[pattern])
         wild = _wildcards(pattern)
         matches = [(wild.fullmatch(path), found) for path, found in group.items()]
-        return sorted(
-            ((match.groups(), found) for match, found in matches if match),
-            key=lambda item: natural_order("/".join(item[0])),
-        )
+        return sorted(((match.groups(), found) for match, found in matches if match), key=_in_order)
 
     def absent(self, pattern: str, branch: str) -> Iterator[tuple[str, Found]]:
         """Where a pattern found nothing: all paths below `branch` are unavailable, not unset."""
@@ -90,9 +87,9 @@ def parsed(found: Found, parse: Parse) -> Found:
     return attempt(parse, found.value) if isinstance(found, Value) else found
 
 
-def natural_order(text: str) -> list[tuple[int, str]]:
+def _in_order(item: tuple[tuple[str, ...], Found]) -> list[tuple[int, str]]:
     """A sort key by which cpu2 comes before cpu10."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", text)]
+    return [(int(group), "") if group.isdecimal() else (-1, group) for group in item[0]]
 
 
 # -- what texts mean ------------------------------------------------------------------------------------------
