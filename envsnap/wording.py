@@ -48,7 +48,7 @@ def value_text(key: Key, value: Json) -> str:
     if key.type is Type.TEXT and isinstance(value, str):
         return f"{plural(len(value.splitlines()), 'line')}, {plural(len(value.encode(errors='replace')), 'byte')}"
     if isinstance(value, str):
-        return _string(value)
+        return quoted(value)
     if isinstance(value, list):
         return f"[{', '.join(_item(v) for v in value)}]"
     if isinstance(value, dict):
@@ -105,13 +105,14 @@ def reading_json(reading: Reading, key: Key | None = None) -> dict[str, Json]:
             return {"unknown": True}
 
 
-def _string(value: str) -> str:
+def quoted(value: str) -> str:
+    """A string on one line, in quotes where it would be mistaken for something else."""
     plain = printable(value)
     return plain if value and value == value.strip() and value not in _MEANINGFUL else f'"{plain}"'
 
 
 def _item(value: Json) -> str:
-    return _string(value) if isinstance(value, str) else printable(json.dumps(value, ensure_ascii=False))
+    return quoted(value) if isinstance(value, str) else printable(json.dumps(value, ensure_ascii=False))
 
 
 def _binary(size: float) -> str:

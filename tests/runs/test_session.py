@@ -210,8 +210,8 @@ def test_an_interrupted_run_is_kept_and_the_rest_is_not_run(tmp_path: Path) -> N
 
 def test_after_a_kill_of_envsnap_the_benchmark_goes_on(tmp_path: Path) -> None:
     code = (
-        f"import time; open({str(tmp_path / 'started')!r}, 'w').close(); time.sleep(1.5); print('still here', flush=True);"
-        f"open({str(tmp_path / 'ended')!r}, 'w').close()"
+        f"import time; open({str(tmp_path / 'started')!r}, 'w').close(); time.sleep(1.5)\n"
+        f"print('still here', flush=True); open({str(tmp_path / 'ended')!r}, 'w').close()"
     )
     process = _session_in_a_process(tmp_path, code)
     _wait_for(tmp_path / "started")

@@ -1,0 +1,53 @@
+"""Did it reach the workers: each variable from the shell over the launcher to every worker, and who changed it.
+
+Shows the variables with which something happened after the shell: set, changed or lost on the way, or different
+between ranks. Name variables (NCCL_*, * is the only wildcard) to see those, or --all. Without a file the newest
+snapshot in .envsnap/ is read; it has to be one of processes (capture --match or --pid). Exit code 0: every rank is
+like its siblings, 1: one is not, 2: trouble, 3: something could not be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from envsnap.cli import EXIT_DIFFERENT, EXIT_OK, EXIT_UNKNOWN, Trouble
+from envsnap.cli import _arguments as shared
+
+EXAMPLE = "envsnap workers during.json 'NCCL_*'"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this verb's arguments."""
+    parser.add_argument("snapshot", nargs="?", default="", metavar="SNAP", help="a snapshot; - is standard input")
+    parser.add_argument("variables", nargs="*", metavar="NAME", help="variables to show; * is a wildcard")
+    parser.add_argument("--all", action="store_true", help="every variable, and cut nothing")
+    shared.add_format(parser, "json", "markdown")
+
+
+def run(args: Any) -> int:
+    """Show."""
+    from envsnap.cli._output import emit, emit_json
+    from envsnap.report import workers as report
+    from envsnap.report.lines import width_of
+    from envsnap.snapshot import load
+    from envsnap.store import newest
+    from envsnap.workers.propagation import State, propagation
+
+    source = args.snapshot or next(iter(newest()), None)
+    if not source:
+        raise Trouble("There is no snapshot.", ["envsnap", "capture", "--match", "sglang"])
+    found = propagation(load(source))
+    patterns = args.variables or (["*"] if args.all else [])
+    if args.format == "json":
+        emit_json(report.as_json(found, args.variables))
+    elif args.format == "markdown":
+        sys.stdout.write(report.markdown(found, patterns))
+    else:
+        emit(report.text(found, patterns, width_of(sys.stdout), args.all or bool(args.variables)))
+    rows = report.chosen(found, patterns) if patterns else found.variables
+    if any(row.odd for row in rows):
+        return EXIT_DIFFERENT
+    unknown = not found.processes or any(c.state is State.UNKNOWN for row in rows for c in row.cells.values())
+    return EXIT_UNKNOWN if unknown else EXIT_OK
