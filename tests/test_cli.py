@@ -13,9 +13,12 @@ import pytest
 
 from envsnap import cli
 from envsnap.cli import show as show_verb
+from envsnap.collectors import key_for
+from envsnap.keys import Kind
 from envsnap.schema import violations
 from envsnap.snapshot import load, write
 from envsnap.store import new_file, newest
+from envsnap.wording import plural
 from tests.probe import denied, snapshot
 
 Done = subprocess.CompletedProcess[str]
@@ -382,7 +385,7 @@ def hanging(folder: Path, call: str) -> dict[str, str]:
     (folder / "site" / "sitecustomize.py").write_text(
         f"import ctypes, time\nfrom envsnap import machine\nmachine.OPERATIONS['uname'] = lambda: {call}\n"
     )
-    return {"PYTHONPATH": str(folder / "site")}
+    return {"PYTHONPATH": f"{folder / 'site'}:{os.environ.get('PYTHONPATH', '')}"}
 
 
 def test_a_driver_that_hangs_costs_its_section_not_the_capture(tmp_path: Path) -> None:
@@ -424,3 +427,22 @@ def test_a_capture_of_this_machine_holds_no_secret_and_validates(tmp_path: Path)
         assert secret not in (path.read_text() if path.is_file() else "")
     assert secret not in done.stderr
     assert violations(json.loads((tmp_path / "a.json").read_text())) == []
+
+
+def test_a_check_captures_in_the_scope_of_its_baseline(tmp_path: Path) -> None:
+    envsnap("capture", "-o", "good.json", "--only", "kernel", "--match", "no-such-program", "-q", cwd=tmp_path)
+    document = json.loads((tmp_path / "good.json").read_text())
+    assert document["scope"] == {"match": ["no-such-program"]}
+    assert envsnap("check", "--baseline", "good.json", cwd=tmp_path).stdout.splitlines() == [
+        f"PASS             {plural(len(_required(document)), 'reading')} as in the baseline",
+        "pass",
+    ]
+    document["sections"] = {"made_up": document["sections"]["kernel"]}
+    (tmp_path / "good.json").write_text(json.dumps(document))
+    done = envsnap("check", "--baseline", "good.json", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "envsnap: The baseline holds no section that this envsnap knows.\n")
+
+
+def _required(document: Any) -> list[str]:
+    values = document["sections"]["kernel"]["values"]
+    return [path for path in values if key_for(path).kind in (Kind.IDENTITY, Kind.TUNABLE)]

@@ -61,25 +61,19 @@ def run(args: Any) -> int:
 
 
 def _captured(args: Any, baseline: Any) -> Any:
-    """This machine, with the baseline's scope where none is given (process ids apart, which nothing keeps)."""
+    """This machine, in the baseline's scope where none is given; process ids and logs are of one run alone."""
     from dataclasses import replace
 
     from envsnap.collectors import names
 
     scope = shared.scope_of(args)
-    then = baseline.scope
-    scope = replace(
-        scope,
-        match=scope.match or _strings(then.get("match")),
-        repos=scope.repos or _strings(then.get("repos")),
-        models=scope.models or _strings(then.get("models")),
-        python=scope.python or str(then.get("python", "")),
-    )
+    kept: dict[str, Any] = {
+        name: getattr(scope, name) or tuple(map(str, then))
+        for name in ("match", "repos", "models", "servers")
+        if isinstance(then := baseline.scope.get(name), list)
+    }
     only = [name for name in names() if name in baseline.sections]
     if not only:
         raise Trouble("The baseline holds no section that this envsnap knows.")
+    scope = replace(scope, python=scope.python or str(baseline.scope.get("python", "")), **kept)
     return shared.take(args, scope, only, shared.redactor_of(args))
-
-
-def _strings(value: Any) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, list) else ()

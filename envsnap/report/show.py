@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from envsnap.collectors import collector, key_for, keys, names
+from envsnap.collectors import collector, key_for, keys, sections
 from envsnap.fold import fold
 from envsnap.keys import instances_of, matches, pattern_of
 from envsnap.reading import Json
@@ -35,7 +35,7 @@ def text(snapshot: Snapshot, patterns: Sequence[str], width: int, everything: bo
 
 
 def _title(name: str) -> str:
-    if name not in names():
+    if name not in sections():
         return "not known to this version of envsnap"
     return (collector(name).__doc__ or "").split("\n")[0]
 
