@@ -5,6 +5,7 @@ What each worker really has set is in the worker's environment, which holds what
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -14,10 +15,11 @@ from envsnap.reading import Error, Found, Json, Unavailable, Value, Why
 from envsnap.scope import Scope
 from envsnap.workers import nccl_log
 
-METHOD = "nccl.conf files, NCCL_DEBUG log"
+METHOD = "nccl.conf files, NCCL_DEBUG log, RAS"
 
 _COMM = (Effect.COMMUNICATION, Effect.VERIFY)
 LOG_LIMIT = 32 << 20
+RAS_PORT = 28028
 
 KEYS = (
     Key("nccl.conf[].path", Type.STRING, Kind.LABEL,
@@ -32,6 +34,18 @@ KEYS = (
         "NCCL takes the text before the equals sign as it stands: with blanks around it, the name ends in a blank."),
     Key("nccl.log.rank_count", Type.INTEGER, Kind.IDENTITY, "Ranks that the log speaks of.", (Effect.WORKLOAD,), 0.3),
     Key("nccl.log.unread_count", Type.INTEGER, Kind.VOLATILE, "Lines of the log that are not NCCL's."),
+    Key("nccl.ras.version", Type.STRING, Kind.IDENTITY, "NCCL version of the job that answers at the RAS port.",
+        _COMM, 0.7, Lever.PACKAGE),
+    Key("nccl.ras.cuda_runtime", Type.INTEGER, Kind.IDENTITY, "CUDA runtime version by NCCL's RAS.", _COMM, 0.3),
+    Key("nccl.ras.cuda_driver", Type.INTEGER, Kind.IDENTITY, "CUDA driver version by NCCL's RAS.", _COMM, 0.4),
+    Key("nccl.ras.communicators_count", Type.INTEGER, Kind.IDENTITY, "Communicators of the job.",
+        (Effect.WORKLOAD, Effect.COMMUNICATION), 0.3),
+    Key("nccl.ras.largest_ranks_count", Type.INTEGER, Kind.IDENTITY, "Ranks of the largest communicator.",
+        (Effect.WORKLOAD, Effect.COMMUNICATION), 0.4),
+    Key("nccl.ras.missing_ranks_count", Type.INTEGER, Kind.IDENTITY, "Ranks that do not answer, of all communicators.",
+        (Effect.COMMUNICATION, Effect.VALIDITY), 0.8, None, "A rank that hangs or died holds every collective."),
+    Key("nccl.ras.errors_count", Type.INTEGER, Kind.IDENTITY, "Ranks with an asynchronous error or an abort.",
+        (Effect.COMMUNICATION, Effect.VALIDITY), 0.8),
     Key("nccl.rank[].version", Type.STRING, Kind.IDENTITY, "NCCL version that this rank loaded, by its own word.",
         _COMM, 0.7, Lever.PACKAGE),
     Key("nccl.rank[].cuda_driver", Type.INTEGER, Kind.IDENTITY, "CUDA driver version as this rank's NCCL sees it.",
@@ -63,6 +77,8 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     """Yield the readings."""
     yield from _conf_files(host)
     yield from _logs(host, scope)
+    if scope.pids or scope.match:
+        yield from _ras(host)
 
 
 def _conf_files(host: Host) -> Iterator[tuple[str, Found]]:
@@ -106,6 +122,44 @@ def settings_of(text: str) -> dict[str, str]:
         if equals and not line.startswith("#"):
             found.setdefault(name[:1023], value[:1023])
     return found
+
+
+def _ras(host: Host) -> Iterator[tuple[str, Found]]:
+    """Ask the RAS service of a running job, which NCCL 2.24 and later offer unless NCCL_RAS_ENABLE=0."""
+    address, _, port = host.environ().get("NCCL_RAS_ADDR", "").rpartition(":")
+    lines = ["CLIENT PROTOCOL 2", "SET FORMAT json", "VERBOSE STATUS"]
+    answer = host.found([["dialogue", int(port) if port.isdigit() else RAS_PORT, lines, 3.0, 4 << 20,
+                          address or "127.0.0.1"]])[0]  # fmt: skip
+    if not isinstance(answer, Value):
+        yield "nccl.ras", answer
+        return
+    greeting, accepted, status = answer.value
+    if not greeting.startswith("SERVER PROTOCOL") or accepted.strip() != "OK":
+        yield "nccl.ras", Unavailable(Why.NOT_SUPPORTED, "what answers is no RAS service that speaks JSON")
+        return
+    yield from ras_readings(status)
+
+
+def ras_readings(status: str) -> Iterator[tuple[str, Found]]:
+    """Readings of RAS's JSON (seen: NCCL 2.28.9)."""
+    try:
+        report = json.loads(status)
+        communicators = report["communicators"]
+        ranks = [rank for c in communicators for rank in c["ranks"]]
+        found = {
+            "version": report["nccl_version"],
+            "cuda_runtime": report["cuda_runtime_version"],
+            "cuda_driver": report["cuda_driver_version"],
+            "communicators_count": report["communicators_count"],
+            "largest_ranks_count": max((c["size"] for c in communicators), default=0),
+            "missing_ranks_count": sum(c["missing_ranks_count"] for c in communicators),
+            "errors_count": sum(bool(r["status"]["async_error"] or r["status"]["abort_flag"]) for r in ranks),
+        }
+    except (ValueError, KeyError, TypeError) as error:
+        yield "nccl.ras", Error(f"RAS answered in another form ({type(error).__name__}: {error})")
+        return
+    for name, value in found.items():
+        yield f"nccl.ras.{name}", Value(value)
 
 
 def _logs(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:

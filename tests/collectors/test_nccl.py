@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from envsnap.collectors import nccl
-from envsnap.reading import Error, Unavailable, Value, Why
+from envsnap.host import LiveHost
+from envsnap.reading import Error, Missing, Unavailable, Value, Why
 from envsnap.scope import Scope
 from tests.fakes import FakeHost
 
@@ -54,6 +60,61 @@ def test_a_log_becomes_readings_of_its_ranks() -> None:
 def test_a_log_that_is_not_there() -> None:
     found = dict(nccl.collect(FakeHost(replies=SELF), Scope(nccl_logs=("/gone",))))
     assert found["nccl.log"] == Unavailable(Why.ABSENT, "No such file or directory: /gone")
+
+
+RAS = (Path(__file__).parents[1] / "data" / "h200x2" / "ras.json").read_text()
+
+
+def test_the_service_of_a_running_job() -> None:
+    greeting, accepted, status = RAS.split("\n", 2)
+    host = FakeHost(replies={**SELF, ("dialogue", 28028): [greeting + "\n", accepted + "\n", status]})
+    found = dict(nccl.collect(host, Scope(match=("sglang",))))
+    assert found["nccl.ras.version"] == Value("2.28.9")
+    assert found["nccl.ras.largest_ranks_count"] == Value(2)
+    assert found["nccl.ras.missing_ranks_count"] == Value(0)
+    assert found["nccl.ras.errors_count"] == Value(0)
+    assert not any(r[0] == "dialogue" for r in _asked_without_processes())
+
+
+def _asked_without_processes() -> list[Any]:
+    host = FakeHost(replies=SELF)
+    list(nccl.collect(host, Scope()))
+    return list(host.asked)
+
+
+@pytest.mark.parametrize("status", ["", "{", "[]", "{}", '{"communicators": 3}'])
+def test_a_service_of_another_form(status: str) -> None:
+    (found,) = dict(nccl.ras_readings(status)).values()
+    assert isinstance(found, Error)
+
+
+def test_no_service_and_another_one() -> None:
+    (found,) = dict(nccl.collect(FakeHost(replies=SELF), Scope(pids=(1,)))).values()
+    assert isinstance(found, Unavailable)
+    host = FakeHost(replies={**SELF, ("dialogue", 28028): ["HTTP/1.1 400", "", ""]})
+    (found,) = dict(nccl.collect(host, Scope(pids=(1,)))).values()
+    assert isinstance(found, Unavailable)
+
+
+def test_a_real_line_protocol_at_a_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection, connection.makefile("rwb") as stream:
+                stream.readline()
+                stream.write(b"SERVER PROTOCOL 2\n")
+                stream.flush()
+                stream.readline()
+                stream.write(b"one\ntwo\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        port = server.getsockname()[1]
+        assert LiveHost().one("dialogue", port, ["HELLO", "STATUS"]) == ["SERVER PROTOCOL 2\n", "one\ntwo\n"]
+        thread.join()
+    with pytest.raises(Missing):
+        LiveHost().one("dialogue", port, ["HELLO"], 1.0)
 
 
 def test_the_empty_machine() -> None:
