@@ -42,7 +42,7 @@ hip: Optional[str] = None
 
 @pytest.fixture
 def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Venv:
-    for variable in ("LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_HOME", "CUDA_PATH", "SGLANG_NCCL_SO_PATH"):
+    for variable in ("LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_HOME", "CUDA_PATH", "SGLANG_NCCL_SO_PATH", "PYTHONPATH"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     return Venv(tmp_path / "venv")

@@ -27,7 +27,8 @@ from tests.fakes import FakeHost
 
 
 @pytest.fixture
-def venv(tmp_path: Path) -> Venv:
+def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Venv:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     return Venv(tmp_path / "venv")
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import envsnap
 from envsnap.collectors import Partial, python
 from envsnap.collectors._interpreter import described, interpreter
 from envsnap.host import LiveHost
@@ -21,6 +22,7 @@ from envsnap.scope import Scope
 from tests.collectors.environments import BASE, MINOR, Venv, section_of
 from tests.fakes import FakeHost
 
+ROOT = str(Path(envsnap.__file__).parents[1])
 HAS_HEADERS = (Path(sysconfig.get_paths()["include"]) / "patchlevel.h").exists()
 OWN_WORDS = (
     "import json, site, sys; print(json.dumps([sys.path[1:], sys.prefix, sys.base_prefix, "
@@ -29,7 +31,8 @@ OWN_WORDS = (
 
 
 @pytest.fixture
-def venv(tmp_path: Path) -> Venv:
+def venv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Venv:
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     return Venv(tmp_path / "venv")
 
 
@@ -62,18 +65,21 @@ def test_the_running_interpreter_speaks_for_itself() -> None:
     assert not [path for path in values if path.startswith("python.flag[n_")]
 
 
-def test_the_place_of_the_program_that_was_started_is_no_part_of_the_path() -> None:
+def test_the_place_of_the_program_that_was_started_is_no_part_of_the_path(tmp_path: Path) -> None:
     code = (
         "from envsnap.host import LiveHost; from envsnap.scope import Scope;"
         "from envsnap.collectors._interpreter import interpreter;"
         "import json; print(json.dumps(interpreter(LiveHost(), Scope()).path))"
     )
-    paths = []
-    for arguments in (["-c", code], ["-P", "-c", code] if sys.version_info >= (3, 11) else ["-I", "-c", code]):
-        done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True)
-        paths.append(json.loads(done.stdout))
-    assert paths[0] == paths[1]
-    assert sysconfig.get_paths()["stdlib"] in paths[0]
+    (tmp_path / "program.py").write_text(code)
+    environ = {**os.environ, "PYTHONPATH": ROOT}
+    for arguments in (["-c", code], ["program.py"], [str(tmp_path / "program.py")], ["-m", "program"]):
+        done = subprocess.run(
+            [sys.executable, *arguments], env=environ, cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        path = json.loads(done.stdout)
+        assert path[0] == ROOT
+        assert sysconfig.get_paths()["stdlib"] in path
 
 
 def test_a_script_folder_is_dropped_and_a_given_path_is_kept(tmp_path: Path) -> None:
