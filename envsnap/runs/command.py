@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +40,9 @@ class Command:
         self._process = process
         self.argv = list(argv)
         self.pid = process.pid
+        # NOTE: a file descriptor of the process wakes the waiter when it ends; Popen.wait polls 20 times a second.
+        self._ended = os.pidfd_open(process.pid)
+        weakref.finalize(self, os.close, self._ended)
 
     @property
     def running(self) -> bool:
@@ -59,11 +64,9 @@ class Command:
 
     def wait(self, seconds: float) -> bool:
         """Wait for the command to end, at most so long; whether it has."""
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+        if self.running and select.select([self._ended], [], [], seconds)[0]:
+            self._process.wait()
+        return not self.running
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """End the group: SIGTERM, then after `seconds` SIGKILL; returns when the command is gone."""

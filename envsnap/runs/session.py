@@ -12,7 +12,7 @@ import random
 import signal
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -31,11 +31,15 @@ from envsnap.runs.sampler import INTERVAL_SECONDS, Sampler
 from envsnap.runs.samples import section
 from envsnap.scope import Scope
 from envsnap.snapshot import Snapshot
-from envsnap.workers import tree
+from envsnap.workers import roles, tree
+from envsnap.workers.tree import Process
 
 READY_SECONDS = 600.0
 SETTLE_SECONDS = 1.0
-"""How long the processes of a benchmark without a server have to stay the same before they are looked at."""
+"""How long the processes have to stay the same before they are looked at (again)."""
+
+EAGER_SECONDS, CALM_SECONDS = 0.25, 5.0
+"""How often the process table is read until then, and after: on a large machine reading it takes 10 ms."""
 
 _WORKER_SECTIONS = ("worker", "worker_record", "server", "nccl", "gpu")
 _GROWING_SECTIONS = ("gpu", "caches", "load", "memory")
@@ -296,44 +300,32 @@ class _Repetition:
         if follower:
             follower.start()
         root = self.served.command.pid if self.served else command.pid
-        seen: frozenset[int] = frozenset()
-        since = time.monotonic()
-        looked = "during" in self.snapshots
-        looked_at = seen
-        while not command.wait(0.05 if not looked else 0.5):
-            now = self._processes(root)
+        seen = looked_at = frozenset[int]()
+        since, pause = time.monotonic(), EAGER_SECONDS
+        while not command.wait(pause):
+            processes = tree.table(self.new_host()).values()
+            now = _below(processes, root)
             if now != seen:
-                seen, since = now, time.monotonic()
-            elif seen != looked_at and time.monotonic() - since >= SETTLE_SECONDS and (looked_at or not looked):
-                self._look_at_workers(root)
-                looked, looked_at = True, seen
-            elif looked and not looked_at:
-                looked_at = seen
-            if looked_at:
-                sampler.watch(self._roles(), seen | self._processes(command.pid))
+                seen, since, pause = now, time.monotonic(), EAGER_SECONDS
+            elif seen != looked_at and time.monotonic() - since >= SETTLE_SECONDS:
+                if looked_at or "during" not in self.snapshots:
+                    self._look_at_workers(root)
+                sampler.watch(self._roles(root), seen | _below(processes, command.pid))
+                looked_at, pause = seen, CALM_SECONDS
         if follower:
             follower.stop()
 
     def _look_at_workers(self, root: int) -> None:
         self.snapshots["during"] = self._capture(_WORKER_SECTIONS, replace(self.plan.scope, pids=(root,)), "during")
 
-    def _roles(self) -> dict[str, int]:
-        during = self.snapshots.get("during")
-        if during is None:
+    def _roles(self, root: int) -> dict[str, int]:
+        """The processes below a root by their roles, as in the snapshot of the workers."""
+        try:
+            groups = tree.of_interest(self.new_host(), Scope(pids=(root,)))
+        except Missing:
             return {}
-        found = {}
-        for path, value in during.sections["worker"].values.items():
-            if path.startswith("worker[") and path.endswith("].pid") and isinstance(value, int):
-                found[path[len("worker[") : -len("].pid")]] = value
-        return found
-
-    def _processes(self, root: int) -> frozenset[int]:
-        """A process and all its descendants."""
-        parents = {p.pid: p.parent for p in tree.table(self.new_host()).values()}
-        found = {root}
-        while more := {pid for pid, parent in parents.items() if parent in found} - found:
-            found |= more
-        return frozenset(found)
+        members = {p.pid for group in groups for p in group.members if not p.zombie}
+        return {role: pid for pid, role in roles.assign(groups, {}).items() if pid in members}
 
     def _sampled(self, samples: Columns, window: tuple[float, float], sampler: Sampler) -> None:
         percent = 100 * sampler.cpu_seconds / sampler.seconds if sampler.seconds else 0.0
@@ -382,3 +374,12 @@ class _Repetition:
         result = act()
         self.costs[f"{name}_seconds"] = round(time.monotonic() - began, 4)
         return result if result is not None else self.snapshots[name]
+
+
+def _below(processes: Iterable[Process], root: int) -> frozenset[int]:
+    """The pids of a process and all its descendants."""
+    parents = {p.pid: p.parent for p in processes}
+    found = {root}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return frozenset(found)

@@ -95,6 +95,7 @@ def test_a_benchmark_alone(tmp_path: Path) -> None:
     assert set(done.snapshots) == {"before", "during", "after"}
     assert done.sampled is not None
     assert done.sampled.values["during.host.sample_count"] >= 3
+    assert any(path.startswith("during.worker[") for path in done.sampled.values)
     assert done.window is not None
     assert done.window[1] - done.window[0] == pytest.approx(2.5, abs=1.0)
 
