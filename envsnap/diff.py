@@ -23,6 +23,8 @@ from envsnap.snapshot import Section, Snapshot
 HOSTNAME = "os.hostname"
 BOOT_ID = "kernel.boot_id"
 
+_SETTLED = (Why.ABSENT, Why.NOT_SUPPORTED, Why.OFF)
+
 ALWAYS = frozenset({Kind.IDENTITY, Kind.TUNABLE})
 ON_REQUEST = frozenset({Kind.COUNTER, Kind.VOLATILE, Kind.LABEL})
 
@@ -70,14 +72,9 @@ class NotCompared:
 
     @property
     def settled(self) -> bool:
-        """Whether there is nothing to read on either side, so that no later reading can show a change."""
+        """Whether nothing is missing that was asked for: it is not there on either side, or was off on both."""
         a, b = self.before, self.after
-        return (
-            isinstance(a, Unavailable)
-            and isinstance(b, Unavailable)
-            and a.why is b.why
-            and a.why in (Why.ABSENT, Why.NOT_SUPPORTED)
-        )
+        return isinstance(a, Unavailable) and isinstance(b, Unavailable) and a.why is b.why and a.why in _SETTLED
 
 
 @dataclass(frozen=True)

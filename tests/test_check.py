@@ -68,6 +68,19 @@ def test_what_the_baseline_read_and_the_snapshot_could_not_is_unknown(now: Snaps
     assert outcome(check(now, snapshot({"probe.model": "x"}))) == [("baseline.unknown", "unknown", (path,))]
 
 
+@pytest.mark.parametrize(
+    ("now", "title"),
+    [
+        (snapshot(complete=False, status="timeout", reason="did not finish"), "timeout, did not finish"),
+        (Snapshot("2026-01-01T00:00:00.000+00:00", {}, "1"), "it was not captured"),
+        (snapshot(unavailable={"probe": denied("no")}), "unavailable (denied: no)"),
+    ],
+)
+def test_the_title_says_why_something_is_unknown(now: Snapshot, title: str) -> None:
+    (finding,) = check(now, snapshot({"probe.model": "x"})).unknown
+    assert finding.title == f"probe could not be compared: {title}"
+
+
 def test_what_the_baseline_says_is_unset_is_required_to_be_so() -> None:
     now = snapshot(unavailable={"role[TP0].env[NCCL_PROTO]": denied()})
     assert [f.severity for f in check(now, snapshot()).unknown] == [Severity.HIGH]

@@ -151,13 +151,14 @@ def test_unreadable_is_never_equal_and_never_a_change(other: Any, value: dict[st
     [
         (absent("here"), absent("there"), True),
         (Unavailable(Why.NOT_SUPPORTED), Unavailable(Why.NOT_SUPPORTED), True),
+        (Unavailable(Why.OFF), Unavailable(Why.OFF), True),
         (absent(), Unavailable(Why.NOT_SUPPORTED), False),
         (denied(), denied(), False),
         (Unavailable(Why.TIMEOUT), Unavailable(Why.TIMEOUT), False),
         (absent(), denied(), False),
     ],
 )
-def test_unreadable_on_both_sides_is_settled_only_where_nothing_is_there(
+def test_unreadable_on_both_sides_is_settled_where_nothing_is_there_or_was_asked_for(
     a: Unavailable, b: Unavailable, settled: bool
 ) -> None:
     found = diff(snapshot(unavailable={"probe.model": a}), snapshot(unavailable={"probe.model": b}))

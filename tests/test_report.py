@@ -228,7 +228,7 @@ def test_what_could_not_be_compared_is_always_shown() -> None:
     )
     b = snapshot(unavailable={**{f"card[{i}].driver": denied("no") for i in range(8)}, "probe.model": absent()})
     text = plain(diff_report.text(diff(a, b), sides(a, b), 100))
-    assert "No change, 0 readings equal, 9 unknown, 1 absent on both sides" in text
+    assert "No change, 0 readings equal, 9 unknown, 1 absent or off on both sides" in text
     assert "  card[0-7].driver  A: read; B: unavailable (denied: no)" in text
     assert "  probe.patch  A: unavailable (denied); B: unset" in text
     assert "Absent on both sides: probe.model" in text

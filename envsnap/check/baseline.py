@@ -30,7 +30,7 @@ def check(snapshot: Snapshot, baseline: Snapshot, *, ignore: Iterable[str] = ())
     required = replace(snapshot, sections={n: s for n, s in snapshot.sections.items() if n in baseline.sections})
     found = _without(diff(baseline, required), tuple(ignore))
     findings = [_changed(group) for group in grouped(found.changes)]
-    findings += _unread([n for n in found.not_compared if _is_required(n)])
+    findings += _unread([n for n in found.not_compared if _is_required(n)], snapshot)
     if found.equal:
         findings.append(
             Finding("baseline.holds", Status.PASS, Severity.LOW, f"{plural(found.equal, 'reading')} as in the baseline")
@@ -74,10 +74,10 @@ def _is_required(entry: NotCompared) -> bool:
     return entry.only[0] > 0 or not isinstance(entry.before, (Unavailable, Error, Unknown))
 
 
-def _unread(entries: Sequence[NotCompared]) -> list[Finding]:
+def _unread(entries: Sequence[NotCompared], snapshot: Snapshot) -> list[Finding]:
     alike: dict[str, list[str]] = {}
     for entry in entries:
-        alike.setdefault(_why(entry), []).append(entry.path)
+        alike.setdefault(_why(entry, snapshot), []).append(entry.path)
     return [
         Finding(
             code="baseline.unknown",
@@ -91,9 +91,15 @@ def _unread(entries: Sequence[NotCompared]) -> list[Finding]:
     ]
 
 
-def _why(entry: NotCompared) -> str:
-    if entry.because is Because.HASHES:
-        return "its secret was hashed with another key"
-    if entry.because is Because.UNREADABLE and entry.after is not None and not isinstance(entry.after, Value):
-        return absence_text(entry.after)
+def _why(entry: NotCompared, snapshot: Snapshot) -> str:
+    match entry.because:
+        case Because.HASHES:
+            return "its secret was hashed with another key"
+        case Because.NO_SECTION:
+            return "it was not captured"
+        case Because.INCOMPLETE:
+            section = snapshot.sections[entry.path]
+            return "the baseline is incomplete" if section.complete else f"{section.status}, {section.reason}"
+        case Because.UNREADABLE if entry.after is not None and not isinstance(entry.after, Value):
+            return absence_text(entry.after)
     return entry.detail

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from envsnap.diff import Because, Diff, NotCompared
 from envsnap.fold import Group, fold, grouped
 from envsnap.keys import Kind, Type
-from envsnap.reading import Json, Reading, Value
+from envsnap.reading import Json, Reading, Unavailable, Value
 from envsnap.report.lines import Line, cut
 from envsnap.report.markdown import code, table
 from envsnap.snapshot import Snapshot
@@ -75,7 +75,7 @@ def headline(diff: Diff) -> str:
     paths = f" at {len(diff.changes):,} paths" if len(groups) < len(diff.changes) else ""
     changes = plural(len(groups), "change") + paths if groups else "No change"
     absent = len(diff.not_compared) - diff.unknown
-    return f"{changes}, {diff.equal:,} readings equal, {diff.unknown:,} unknown, {absent:,} absent on both sides"
+    return f"{changes}, {diff.equal:,} readings equal, {diff.unknown:,} unknown, {absent:,} absent or off on both sides"
 
 
 def by_effect(groups: Sequence[Group]) -> list[tuple[str, list[Group]]]:
@@ -124,15 +124,20 @@ def _gaps(diff: Diff, width: int, everything: bool) -> list[Line]:
         line = f"  {printable(title)}  {words}"
         lines.append([(line if everything else clip(line, width), "warn")])
     lines += filter(None, [cut(len(rows), len(shown))])
-    if absent := absent_line(diff):
-        lines += [[], [(absent if everything else clip(absent, width), "dim")]]
-    return lines
+    settled = [line if everything else clip(line, width) for line in _settled(diff)]
+    return lines + ([[]] if settled else []) + [[(line, "dim")] for line in settled]
 
 
-def absent_line(diff: Diff) -> str:
-    """What neither side has, in one line; empty where there is nothing of that kind."""
-    titles = [printable(title) for title, _ in fold([n.path for n in diff.not_compared if n.settled])]
-    return f"Absent on both sides: {', '.join(titles)}" if titles else ""
+def _settled(diff: Diff) -> list[str]:
+    """What neither side has, in a line for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for entry in diff.not_compared:
+        if entry.settled and isinstance(entry.before, Unavailable):
+            by_reason.setdefault(entry.before.why.value.replace("_", " "), []).append(entry.path)
+    return [
+        f"{reason.capitalize()} on both sides: {', '.join(printable(title) for title, _ in fold(paths))}"
+        for reason, paths in sorted(by_reason.items())
+    ]
 
 
 def gap_rows(entries: Sequence[NotCompared]) -> list[tuple[str, str]]:
@@ -150,9 +155,9 @@ def _words(entry: NotCompared) -> str:
     standing = f"; {plural(count, 'reading')} without a counterpart" if count > 1 else ""
     if entry.because is Because.HASHES:
         return "secrets that were hashed with different keys"
-    if entry.because is not Because.UNREADABLE:
-        return printable(entry.detail) + standing
     a, b = _side(entry.before), _side(entry.after)
+    if entry.because is not Because.UNREADABLE and not (a == b and isinstance(entry.before, Unavailable)):
+        return printable(entry.detail) + standing
     return (f"{a} on both sides" if a == b else f"A: {a}; B: {b}") + standing
 
 
