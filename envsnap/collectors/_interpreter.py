@@ -10,7 +10,7 @@ from glob import escape
 from typing import Any
 
 from envsnap.collectors._homes import expanded
-from envsnap.collectors._process_python import of_processes
+from envsnap.collectors._process_python import Started, of_processes
 from envsnap.host import Host
 from envsnap.reading import Found, Missing, Unavailable, Value, Why, attempt
 from envsnap.scope import Scope
@@ -84,17 +84,22 @@ def interpreter(host: Host, scope: Scope) -> Interpreter:
 
 
 def environ_of(host: Host, scope: Scope) -> Mapping[str, str]:
-    """The environment of what is of interest: of the processes, at their exec, else of the calling one."""
-    try:
-        return interpreter(host, scope).environ
-    except Missing:  # no interpreter, which is not needed here
-        return host.environ()
+    """The environment of what is of interest: of the processes, at their exec, else of the calling one.
+
+    Raises: Missing where the processes see other files.
+    """
+    started = None if scope.python else _started(host, scope)
+    return started.environ if started else host.environ()
+
+
+def _started(host: Host, scope: Scope) -> Started | None:
+    return host.memo(f"started {scope.pids} {scope.match}", lambda: of_processes(host, scope))
 
 
 def _chosen(host: Host, scope: Scope) -> Interpreter:
     own = host.self()
     if not scope.python:
-        started = of_processes(host, scope)
+        started = _started(host, scope)
         if not started:
             return _running(host, own, "running")
         found = described(host, started.executable, started.environ, "process")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import envsnap
+from envsnap.capture import capture
 from envsnap.collectors import Partial, python
 from envsnap.collectors._interpreter import described, interpreter
 from envsnap.host import LiveHost
@@ -285,6 +287,29 @@ def test_a_process_that_hides_its_path_is_a_doubt(venv: Venv) -> None:
             child.kill()
     assert found.executable == str(BASE)
     assert any("does not tell" in doubt for doubt in found.doubts)
+
+
+def _can_unshare() -> bool:
+    return (
+        bool(shutil.which("unshare")) and not subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode
+    )
+
+
+@pytest.mark.skipif(not _can_unshare(), reason="needs unshare and the right to use it")
+def test_a_process_that_sees_other_files_is_not_described_by_ours(venv: Venv) -> None:
+    code = "print('up', flush=True); import time; time.sleep(60)"
+    with subprocess.Popen(
+        ["unshare", "-m", str(venv.python), "-c", code], stdout=subprocess.PIPE, text=True
+    ) as child:  # unshare executes it in its own place
+        try:
+            assert child.stdout
+            child.stdout.readline()
+            for name in ("python", "packages", "libraries", "caches", "models"):
+                section = capture(Scope(pids=(child.pid,), models=("a",)), only=[name]).sections[name]
+                assert (section.status, section.values) == ("unavailable", {})
+                assert "mount namespace" in section.reason
+        finally:
+            child.kill()
 
 
 # -- what runs at its start -----------------------------------------------------------------------------------
