@@ -85,8 +85,8 @@ def test_the_place_of_the_program_that_was_started_is_no_part_of_the_path(tmp_pa
 
 
 def test_a_script_folder_is_dropped_and_a_given_path_is_kept(tmp_path: Path) -> None:
-    own = {**LiveHost().self(), "cwd": "/work", "argv": ["/opt/bench/run.py"], "prefix": "/venv"}
-    for first in ("", "/work", "/opt/bench", "/venv/bin"):
+    own = {**LiveHost().self(), "cwd": "/job", "argv": ["/opt/bench/run.py"], "prefix": "/venv"}
+    for first in ("", "/job", "/opt/bench", "/venv/bin"):
         host = FakeHost(replies={("self",): {**own, "path": [first, "/given"]}, ("environ",): {"HOME": "/home/me"}})
         assert interpreter(host, Scope()).path == ("/given",)
     host = FakeHost(replies={("self",): {**own, "path": ["/first", "/given"]}, ("environ",): {"HOME": "/home/me"}})
