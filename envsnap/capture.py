@@ -168,6 +168,8 @@ def has_type(value: Json, kind: Type) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
     if kind is Type.NUMBER:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if kind is Type.ANY:
+        return value is not None and is_json(value)
     if kind is Type.STRINGS:
         return isinstance(value, list) and all(isinstance(v, str) for v in value)
     if kind is Type.INTEGERS:

@@ -67,6 +67,8 @@ class Type(str, Enum):
     """A structure that has its own leaves (server arguments, a model's config); compared leaf by leaf."""
     TEXT = "text"
     """Long text (a patch, a file), shown by size and compared as a whole."""
+    ANY = "any"
+    """Whatever JSON type its owner gave it, but null (a server's argument)."""
 
 
 class Lever(str, Enum):

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from envsnap.collectors import collector, names
+from envsnap.collectors import collector, sections
 from envsnap.keys import Key, Type
 from envsnap.reading import Json, Why
 from envsnap.report.formats import FORMATS, array, record
@@ -30,6 +30,7 @@ _TYPES: dict[Type, dict[str, Json]] = {
     Type.STRINGS: array({"type": "string"}),
     Type.INTEGERS: array({"type": "integer"}),
     Type.OBJECT: {"type": "object"},
+    Type.ANY: {"not": {"type": "null"}},
 }
 
 _INSTANCE = r'\[(?:"(?:[^"\\]|\\.)+"|[A-Za-z0-9_.:/@+-]+)\]'
@@ -38,14 +39,16 @@ _INSTANCE = r'\[(?:"(?:[^"\\]|\\.)+"|[A-Za-z0-9_.:/@+-]+)\]'
 def documents() -> dict[str, dict[str, Json]]:
     """Every schema by its file's name below `schemas/`."""
     found = {ROOT: _snapshot()}
-    found |= {_fragment_name(name): _section(name) for name in names()}
+    found |= {_fragment_name(name): _section(name) for name in sections()}
     found |= {f"{name}.v1.json": _titled(f"envsnap.{name}", schema) for name, schema in FORMATS.items()}
     return found
 
 
 def bundle() -> dict[str, Json]:
     """The snapshot's schema as one self-contained document, its fragments embedded."""
-    fragments = {name: {"$id": name, **_section(section)} for section in names() for name in [_fragment_name(section)]}
+    fragments = {
+        name: {"$id": name, **_section(section)} for section in sections() for name in [_fragment_name(section)]
+    }
     return {**_snapshot(), "$defs": fragments}
 
 
@@ -79,7 +82,7 @@ def violations(document: Json, at_most: int = 10) -> list[str]:
     written_as, version = document.get("format"), document.get("version")
     root = f"{str(written_as).removeprefix('envsnap.')}.v{version}.json"
     known = documents()
-    if root not in known:
+    if "/" in root or root not in known:
         return [f"This envsnap knows no format {written_as!r} of version {version!r}."]
     resources = ((uri, DRAFT202012.create_resource(content)) for uri, content in known.items())
     registry: Registry[Any] = Registry().with_resources(resources)
@@ -125,7 +128,7 @@ def _snapshot() -> dict[str, Json]:
                 "hash": record({"content": {"type": "string"}, "configuration": {"type": "string"}}),
                 "sections": {
                     "type": "object",
-                    "properties": {name: {"$ref": _fragment_name(name)} for name in names()},
+                    "properties": {name: {"$ref": _fragment_name(name)} for name in sections()},
                     "additionalProperties": False,
                 },
             }

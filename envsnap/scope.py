@@ -20,6 +20,12 @@ class Scope:
     """Model directories or hub names beside those named on command lines."""
     nccl_logs: tuple[str, ...] = ()
     """Logs that NCCL wrote under NCCL_DEBUG=INFO."""
+    servers: tuple[str, ...] = ()
+    """Addresses of running servers to ask, such as http://127.0.0.1:30000."""
+    api_key_file: str = ""
+    """A file with the key that those servers want."""
+    records: str = ""
+    """Directory of the records that workers wrote of themselves, beside those that their environment names."""
     python: str = ""
     """The interpreter whose packages matter; empty: that of the processes of interest, else the running one."""
     cache: bool = True
