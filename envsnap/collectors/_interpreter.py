@@ -11,12 +11,10 @@ from typing import Any
 
 from envsnap.collectors._homes import expanded
 from envsnap.collectors._process_python import Started, of_processes
+from envsnap.collectors._pth import pth_files
 from envsnap.host import Host
 from envsnap.reading import Found, Missing, Unavailable, Value, Why, attempt
 from envsnap.scope import Scope
-
-PTH_BYTES = 1 << 20
-PTH_COUNT = 1000
 
 # Code in .pth files that adds no directory: setuptools' and virtualenv's own, editable finders, namespace packages.
 _HARMLESS = re.compile(r"_distutils_hack|_virtualenv|__editable__|__path__|importlib\.util")
@@ -53,26 +51,6 @@ class Interpreter:
     def venv(self) -> bool:
         """Whether it is a virtual environment's."""
         return self.prefix != self.base_prefix
-
-
-@dataclass(frozen=True)
-class Pth:
-    """A .pth file."""
-
-    directory: str
-    name: str
-    text: Found
-
-    @property
-    def lines(self) -> list[str]:
-        """Its lines, less comments and empty ones; none where it cannot be read."""
-        text = str(self.text.value) if isinstance(self.text, Value) else ""
-        return [line.rstrip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
-
-    @property
-    def imports(self) -> list[str]:
-        """The lines that are code, run at every start of Python."""
-        return [line for line in self.lines if line.startswith(("import ", "import\t"))]
 
 
 def interpreter(host: Host, scope: Scope) -> Interpreter:
@@ -289,16 +267,3 @@ def _added(host: Host, directory: str, doubts: list[str]) -> list[str]:
         if isinstance(pth.text, Unavailable):
             doubts.append(f"{pth.directory}/{pth.name} cannot be read")
     return _directories(host, added)
-
-
-def pth_files(host: Host, directories: Sequence[str]) -> list[Pth]:
-    """The .pth files in site directories, in the order in which Python obeys them."""
-    listed = host.found([["list", directory] for directory in directories])
-    places = [
-        (directory, name)
-        for directory, names in zip(directories, listed)
-        if isinstance(names, Value)
-        for name in [n for n in names.value if n.endswith(".pth") and not n.startswith(".")][:PTH_COUNT]
-    ]
-    texts = host.found([["read", posixpath.join(d, name), PTH_BYTES] for d, name in places])
-    return [Pth(directory, name, text) for (directory, name), text in zip(places, texts)]

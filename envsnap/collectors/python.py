@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from envsnap.collectors import Partial
 from envsnap.collectors._dists import names_on
-from envsnap.collectors._interpreter import Interpreter, Pth, interpreter, pth_files
+from envsnap.collectors._interpreter import Interpreter, interpreter
+from envsnap.collectors._pth import Pth, pth_files
 from envsnap.host import Host
 from envsnap.keys import At, Effect, Key, Kind, Lever, Type, path_of
 from envsnap.reading import Found, Missing, Unavailable, Value, Why, attempt
