@@ -21,7 +21,7 @@ ROOT = Path(collectors.__file__).parent.parent
 
 NUMBERS = (Type.INTEGER, Type.NUMBER)
 QUANTITIES = re.compile(
-    r"(memory|swap|clock|frequency|power|energy|temperature|voltage|speed|bandwidth|rate|time|latency|duration|interval|"
+    r"(_|\A)(memory|swap|clock|frequency|power|energy|temperature|voltage|speed|bandwidth|rate|time|latency|duration|interval|"
     r"timeout|period|age|uptime|size|buffer|utilization|usage)\Z"
 )
 """Last words of names that say a quantity without its unit."""
