@@ -1,4 +1,4 @@
-"""The .pth files in site directories: each line adds a directory to Python's path, or is code that runs at its start."""
+"""The .pth files in site directories: a line adds a directory to the import path, or is code that runs at start."""
 
 from __future__ import annotations
 
