@@ -243,6 +243,17 @@ def test_excerpts_of_long_text_on_request() -> None:
 
 
 @pytest.mark.usefixtures("probe_keys")
+@pytest.mark.parametrize(
+    ("differ", "told"), [((5_000, 5_001), "      +0\n"), ((0, 9_999), "too long for an excerpt (20,000")]
+)
+def test_excerpts_of_huge_text_are_taken_where_it_differs(differ: tuple[int, ...], told: str) -> None:
+    lines = [f"line {i}" for i in range(10_000)]
+    changed = ["0" if i in differ else line for i, line in enumerate(lines)]
+    a, b = snapshot({"probe.patch": "\n".join(lines)}), snapshot({"probe.patch": "\n".join(changed)})
+    assert told in plain(diff_report.text(diff(a, b), sides(a, b), 100, excerpts=True))
+
+
+@pytest.mark.usefixtures("probe_keys")
 def test_json_of_a_diff_holds_ids_outcomes_and_next_steps() -> None:
     a, b = big()
     document = json.loads(json.dumps(diff_report.as_json(diff(a, b), sides(a, b))))

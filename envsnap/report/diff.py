@@ -104,6 +104,7 @@ def _excerpt(group: Group) -> list[Line]:
     if change.key.type is not Type.TEXT:
         return []
     a, b = (str(r.value).splitlines() if isinstance(r, Value) else [] for r in (change.before, change.after))
+    a, b = _middles(a, b)
     if len(a) + len(b) > _EXCERPT_LIMIT:
         return [[(f"      too long for an excerpt ({plural(len(a) + len(b), 'line')})", "dim")]]
     found = list(difflib.unified_diff(a, b, "A", "B", lineterm="", n=1))[2:]
@@ -112,6 +113,15 @@ def _excerpt(group: Group) -> list[Line]:
     if len(found) > _EXCERPT_LINES:
         lines.append([(f"      … {plural(len(found) - _EXCERPT_LINES, 'more line')}", "dim")])
     return lines
+
+
+def _middles(a: list[str], b: list[str]) -> tuple[list[str], list[str]]:
+    """Both without the lines that they begin and end with in common, but for one of context: difflib is slow."""
+    shorter = min(len(a), len(b))
+    head = next((i for i in range(shorter) if a[i] != b[i]), shorter)
+    tail = next((i for i in range(shorter - head) if a[-1 - i] != b[-1 - i]), shorter - head)
+    head, tail = max(0, head - 1), max(0, tail - 1)
+    return a[head : len(a) - tail], b[head : len(b) - tail]
 
 
 def _gaps(diff: Diff, width: int, everything: bool) -> list[Line]:
