@@ -30,6 +30,10 @@ def add_capture(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--match", action="append", default=[], metavar="RE", help="processes by title or command line")
     parser.add_argument("--repo", action="append", default=[], metavar="DIR", help="git repository to record too")
     parser.add_argument("--model", action="append", default=[], metavar="M", help="model directory or hub name")
+    parser.add_argument("--nccl-log", action="append", default=[], metavar="FILE", help="log under NCCL_DEBUG=INFO")
+    parser.add_argument("--server", action="append", default=[], metavar="URL", help="running server to ask")
+    parser.add_argument("--api-key-file", default="", metavar="FILE", help="holds the key that the server wants")
+    parser.add_argument("--records", default="", metavar="DIR", help="what workers wrote under ENVSNAP_RECORD")
     parser.add_argument("--python", default="", metavar="EXE", help="interpreter whose packages matter")
     parser.add_argument("--deadline", type=float, default=10.0, metavar="S", help="seconds at most (default: 10)")
     parser.add_argument(
@@ -53,6 +57,10 @@ def scope_of(args: Any) -> Scope:
         match=tuple(args.match),
         repos=tuple(args.repo),
         models=tuple(args.model),
+        nccl_logs=tuple(args.nccl_log),
+        servers=tuple(args.server),
+        api_key_file=args.api_key_file,
+        records=args.records,
         python=args.python,
         cache=not args.no_cache,
     )
