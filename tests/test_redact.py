@@ -233,7 +233,7 @@ HOSTILE = ["://", "://a:b", "://a/", "-eyJ", "-eyJaaaaaaaa.", "sk-", "-----BEGIN
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_no_text_takes_forever(piece: str) -> None:
     for tail in ("", "@", " @", '"'):
-        text = piece * (60_000 // len(piece)) + tail
+        text = piece * (20_000 // len(piece)) + tail
         assert Redactor().clean_text(text)
         for name in ("API_KEY", "PRIVATE_KEY", "A_TOKEN", "KEY"):
             Redactor().clean_value(f"env[{name}]", text)
