@@ -30,6 +30,7 @@ import time
 
 READ_LIMIT = 4 << 20
 RUN_LIMIT = 64 << 20
+RUN_MEMORY = 512 << 20
 LIST_LIMIT = 100_000
 BATCH_WORKERS = 8
 
@@ -328,7 +329,8 @@ def op_usage(path, limit=20_000, seconds=1.0, wanted=""):
 def op_run(argv, env=None, cwd=None, timeout=5.0, limit=RUN_LIMIT, stdin=""):
     """Run a program without a shell. `env` adds to the environment; None as a value removes.
 
-    Its process group is killed at the timeout or past `limit` bytes of output.
+    Its process group is killed at the timeout or past `limit` bytes of output. It gets RUN_MEMORY bytes of memory:
+    a file that leads it to /dev/zero must not cost the machine all of its own.
     """
     full = dict(os.environ)
     for name, value in (env or {}).items():
@@ -348,6 +350,10 @@ def op_run(argv, env=None, cwd=None, timeout=5.0, limit=RUN_LIMIT, stdin=""):
         )
     except FileNotFoundError as error:
         raise Missing("absent", "no such program or directory: %s" % (error.filename or argv[0]))
+    try:
+        resource.prlimit(child.pid, resource.RLIMIT_DATA, (RUN_MEMORY, RUN_MEMORY))
+    except (OSError, ValueError):  # it has ended, or may have less already
+        pass
     try:
         return _talk(child, argv, stdin.encode("utf-8", "surrogateescape"), timeout, limit)
     finally:

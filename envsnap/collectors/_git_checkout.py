@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from envsnap.cache import Cache
 from envsnap.collectors._git_clean import Config
@@ -41,12 +41,14 @@ class Reader:
 
     host: Host
     held: Cache
-    submodules_left: int = MAX_SUBMODULES
+    submodules_left: int = field(default_factory=lambda: MAX_SUBMODULES)
 
     def read(self, git: Git, place: Place, answers: Sequence[Found], index_mtime_ns: int) -> Checkout:
         """What the answers to `requests` say. `index_mtime_ns` is from before they were asked."""
         config = attempt(lambda: _config(output_of(answers[0], git.directory)))
         commits = attempt(lambda: history(output_of(answers[1], git.directory)))
+        if isinstance(config, Value) and isinstance(commits, Unavailable) and not _is_of_repository(config.value):
+            config = commits
         tree = attempt(lambda: self._tree(git, place, config, commits, answers[2:], index_mtime_ns))
         return Checkout(config, commits, tree)
 
@@ -110,6 +112,11 @@ def _submodule(checkout: Checkout) -> Submodule:
         return attempt(lambda: value_of(getattr(value_of(checkout.tree), name)))
 
     return Submodule(attempt(lambda: value_of(checkout.commits)[0].commit), of_tree("dirty"), of_tree("tree_id"))
+
+
+def _is_of_repository(config: Config) -> bool:
+    """Whether the settings are a repository's: where git refuses it, `git config` gives the user's alone."""
+    return "core.repositoryformatversion" in config
 
 
 def _config(output: str) -> Config:

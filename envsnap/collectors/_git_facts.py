@@ -11,7 +11,7 @@ from envsnap.collectors._git_checkout import Checkout, Reader, requests
 from envsnap.collectors._git_clean import is_true
 from envsnap.collectors._git_find import Place
 from envsnap.collectors._git_history import Commit, Logs, Move, logs, without_user
-from envsnap.collectors._git_run import Git, git_in, output_of
+from envsnap.collectors._git_run import TIMEOUT_SECONDS, Git, git_in, output_of
 from envsnap.collectors._git_tree import Tree
 from envsnap.host import Host
 from envsnap.reading import Error, Found, Unavailable, Value, Why, attempt
@@ -31,9 +31,9 @@ def ask(host: Host, place: Place, held: Cache) -> tuple[Checkout, Iterator[Fact]
     extra = [git.request("describe", "--tags", "--abbrev=12", "HEAD")]
     if branch:
         extra.append(git.request("for-each-ref", f"--format={_UPSTREAM}", f"refs/heads/{branch}"))
-    describe, *upstream = answers = host.found([*extra, *requests(git, RECENT_COMMITS)])
-    upstream, told = upstream[: len(extra) - 1], answers[len(extra) :]
-    checkout = Reader(host, held).read(git, place, told, noted.index_mtime_ns)
+    answers = host.within(TIMEOUT_SECONDS + 1, [*extra, *requests(git, RECENT_COMMITS)])
+    describe, *upstream = answers[: len(extra)]
+    checkout = Reader(host, held).read(git, place, answers[len(extra) :], noted.index_mtime_ns)
     return checkout, chain(
         _of_head(branch, checkout.commits),
         _of_describe(attempt(output_of, describe, git.directory)),

@@ -100,7 +100,8 @@ def read_tree(
     blobs: dict[str, bytes] = found.value if isinstance(found, Value) else {}
     stored = as_stored(host, git, told.config, working, blobs, told.algorithm)
     _add_submodules(stored, working, submodules)
-    changes = list(_changes(staged, working, stored))
+    current = {**{path: new for path, (_, new) in staged.items()}, **stored.current}
+    changes = list(_changes(staged, working, current))
     unstaged = [v for p, v in stored.current.items() if p not in working.untracked and v != working.indexed.get(p)]
     unknown = next((v for v in unstaged if isinstance(v, Unavailable)), None)
     unseen = working.untracked_count - len(working.untracked)
@@ -116,7 +117,7 @@ def read_tree(
         patch=patch,
         patch_truncated=truncated or len(changes) > MAX_CHANGES or unseen > 0,
         dirty=_dirty(changes, submodules),
-        tree_id=attempt(_tree_id, told, changes, unseen, submodules),
+        tree_id=attempt(_tree_id, told, bool(changes), current, unseen, submodules),
         submodules=submodules,
     )
 
@@ -150,22 +151,21 @@ def _add_submodules(stored: Stored, working: WorkingTree, submodules: Mapping[st
 
 
 def _changes(
-    staged: Mapping[str, tuple[Version | None, Version | None]], working: WorkingTree, stored: Stored
+    staged: Mapping[str, tuple[Version | None, Version | None]], working: WorkingTree, current: Mapping[str, Current]
 ) -> Iterable[Change]:
-    paths = {*staged, *stored.current}
-    for path in sorted(paths, key=lambda path: (path in working.untracked, path)):
+    for path in sorted(current, key=lambda path: (path in working.untracked, path)):
+        now = current[path]
         if path in staged:
             head = staged[path][0]
         elif path in working.untracked or path in working.intent_to_add:
             head = None
         else:
             head = working.indexed[path]
-        current = stored.current[path] if path in stored.current else staged[path][1]
-        if current == head and path not in working.unmerged:
+        if now == head and path not in working.unmerged:
             continue
-        raw = working.differs.get(path) or working.untracked.get(path) or current
+        raw = working.differs.get(path) or working.untracked.get(path) or now
         blob = Value(raw.blob) if isinstance(raw, Version) else raw
-        yield Change(path, head, current, _status(path, head, current, working), blob)
+        yield Change(path, head, now, _status(path, head, now, working), blob)
 
 
 def _status(path: str, head: Version | None, current: Current, working: WorkingTree) -> Found:
@@ -232,24 +232,30 @@ def _side(version: Current, blobs: Mapping[str, bytes], data: bytes | None = Non
 # -- the hash of all content ----------------------------------------------------------------------------------
 
 
-def _tree_id(told: Listings, changes: list[Change], unseen: int, submodules: Mapping[str, Submodule | None]) -> str:
+def _tree_id(
+    told: Listings,
+    changed: bool,
+    current: Mapping[str, Current],
+    unseen: int,
+    submodules: Mapping[str, Submodule | None],
+) -> str:
     """The tree that `git add --all && git write-tree` would write: equal for equal content, however it came about.
 
     A dirty submodule stands in it by its own such hash. Raises: Missing where the content of any file is not known.
     """
     inner = {path: sub for path, sub in submodules.items() if sub and sub.dirty != Value(False)}
-    if not changes and not inner and told.head_tree:
+    if not changed and not inner and told.head_tree:
         return told.head_tree
     if unseen:
         raise Missing(Why.TOO_LARGE, f"{unseen} untracked files were not looked at")
     files = {e.path: Version(e.mode, e.blob) for e in entries(told.index) if e.tag != "?"}
-    for change in changes:
-        if isinstance(change.current, Version):
-            files[change.path] = change.current
-        elif change.current is None:
-            files.pop(change.path, None)
-        elif not change.path.endswith("/"):  # else a repository inside this one, which is no part of it
-            raise Missing(change.current.why, f"{change.path}: {change.current.detail}")
+    for path, now in current.items():
+        if isinstance(now, Version):
+            files[path] = now
+        elif now is None:
+            files.pop(path, None)
+        elif not path.endswith("/"):  # else a repository inside this one, which is no part of it
+            raise Missing(now.why, f"{path}: {now.detail}")
     for path, submodule in inner.items():
         if not isinstance(submodule.tree_id, Value):
             raise Missing(Why.NOT_SUPPORTED, f"the content of the submodule {path} is not known")
