@@ -11,7 +11,7 @@ from envsnap.cache import Cache
 from envsnap.collectors._library_version import HEADER_BYTES, ROLES, header_beside, nccl_text, version
 from envsnap.host import Host, value_of
 from envsnap.keys import At, Effect, Key, Kind, Lever, Type, path_of
-from envsnap.reading import Found, Missing, Unavailable, Value, Why, attempt
+from envsnap.reading import Found, Missing, Unavailable, Value, attempt
 from envsnap.workers import elf, memory
 from envsnap.workers.maps import Mapped, Maps
 
@@ -86,7 +86,9 @@ class _Facts:
     """What is known of one file, for all processes that have it mapped."""
 
     build_id: Found
+    """Empty where the file has none."""
     version: Found | None
+    """None where nothing would say it."""
 
 
 def readings(
@@ -104,7 +106,8 @@ def readings(
             facts = known[lib.file_id, lib.path]
             yield path_of("worker[].library[].path", names[pid], instance), Value(lib.path)
             yield path_of("worker[].library[].replaced", names[pid], instance), Value(lib.deleted)
-            yield path_of("worker[].library[].build_id", names[pid], instance), facts.build_id
+            if facts.build_id != Value(""):
+                yield path_of("worker[].library[].build_id", names[pid], instance), facts.build_id
             if facts.version is not None:
                 yield path_of("worker[].library[].version", names[pid], instance), facts.version
 
@@ -128,7 +131,7 @@ def _facts(host: Host, held: Cache, libs: Sequence[tuple[int, str, Mapped]]) -> 
     requests = [r for o, h in zip(opened, headers) for r in (["stat", o], ["read", h, HEADER_BYTES, True])]
     answers = host.found(requests)
     for (_, role, lib), head, place, stat, header in zip(libs, heads, opened, answers[::2], answers[1::2]):
-        build_id = attempt(_build_id, head, lib.path)
+        build_id = attempt(_build_id, head)
         yield _Facts(
             build_id, attempt(_version, host, held, role, lib, place, stat, header) if role in _VERSIONED else None
         )
@@ -141,13 +144,10 @@ def _opened(pid: int, lib: Mapped) -> str:
     return posixpath.normpath(f"/proc/{pid}/root{lib.path}")
 
 
-def _build_id(head: list[bytes] | Unavailable, path: str) -> str:
+def _build_id(head: list[bytes] | Unavailable) -> str:
     if isinstance(head, Unavailable):
         raise Missing(head.why, head.detail)
-    found = elf.parse(head[0]).build_id
-    if not found:
-        raise Missing(Why.ABSENT, f"{path} has no build id")
-    return found
+    return elf.parse(head[0]).build_id
 
 
 def _version(host: Host, held: Cache, role: str, lib: Mapped, opened: str, stat: Found, header: Found) -> str:

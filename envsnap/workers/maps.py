@@ -6,21 +6,18 @@ import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from envsnap.host import Host
 from envsnap.reading import Error, Unavailable, Value, Why
 
 MAPS_LIMIT = 16 << 20
 
-# Only the mapping at offset 0 is wanted: it holds the file's ELF header. A CUDA process has thousands of others.
-_FIRST = re.compile(
-    r"^([0-9a-f]{1,16})-([0-9a-f]{1,16}) [^ \n]+ 0+ ([0-9a-f]+:[0-9a-f]+) (\d+) +(/.*?)( \(deleted\))?$", re.M
-)
+_HEX = re.compile(r"[0-9a-f]{1,16}\Z")
 _LIBC = re.compile(r"(?:libc\.so\.6|libc-2\.\d+\.so|libc\.so|ld-musl-.+\.so\.1|libc\.musl-.+\.so\.1)\Z")
 
 
-@dataclass(frozen=True)
-class Mapped:
+class Mapped(NamedTuple):
     """One file that a process has mapped, by its first mapping (addresses in bytes)."""
 
     path: str
@@ -80,9 +77,17 @@ def ended(found: object) -> Unavailable:
 
 
 def parse(text: str) -> tuple[Mapped, ...]:
-    """The first mapping of every file in the text of a maps file."""
+    """The first mapping of every file in the text of a maps file: the one at offset 0, which holds its header."""
     files: dict[tuple[str, str], Mapped] = {}
-    for start, end, device, inode, path, deleted in _FIRST.findall(text):
-        file_id = f"{device}:{inode}"
-        files.setdefault((file_id, path), Mapped(path, bool(deleted), file_id, int(start, 16), int(end, 16)))
+    for line in text.split("\n"):
+        # NOTE: a CUDA process has thousands of lines that are not wanted, so each is looked at as little as possible.
+        if "/" in line and " 00000000 " in line:
+            fields = line.split(None, 5)
+            start, _, end = fields[0].partition("-")
+            if len(fields) < 6 or not _HEX.match(start) or not _HEX.match(end):
+                continue
+            file_id, path = f"{fields[3]}:{fields[4]}", fields[5]
+            if (file_id, path) not in files:
+                name = path.removesuffix(" (deleted)")
+                files[file_id, path] = Mapped(name, name != path, file_id, int(start, 16), int(end, 16))
     return tuple(files.values())

@@ -104,16 +104,19 @@ def parse(stat: str, command: str = "") -> tuple[Process, bool]:
     pid, _, rest = stat.partition(" (")
     # NOTE: a name may hold blanks and brackets, so it ends at the last bracket.
     name, _, rest = rest.rpartition(") ")
-    f = rest.split()
-    numbers = [int(field) for field in f[1:]]
-    arguments = numbers[45] - numbers[44] if len(numbers) > 47 else 0
-    environment = numbers[47] - numbers[46] if len(numbers) > 47 else 0
+    fields = rest.split()
+
+    def number(field: int) -> int:  # as proc(5) counts them
+        return int(fields[field - 3])
+
+    spans = len(fields) > 48
     process = Process(
-        pid=int(pid), parent=numbers[0], name=name, state=f[0], command=command, start_ticks=numbers[18],
-        threads=numbers[16], nice=numbers[15], policy=numbers[37], realtime_priority=numbers[36],
-        argument_bytes=max(0, arguments), environment_bytes=max(0, environment),
+        pid=int(pid), parent=number(4), name=name, state=fields[0], command=command, start_ticks=number(22),
+        threads=number(20), nice=number(19), policy=number(41), realtime_priority=number(40),
+        argument_bytes=max(0, number(49) - number(48)) if spans else 0,
+        environment_bytes=max(0, number(51) - number(50)) if spans else 0,
     )  # fmt: skip
-    return process, bool(numbers[5] & 0x00200000)
+    return process, bool(number(9) & 0x00200000)
 
 
 def of_interest(host: Host, scope: Scope) -> tuple[Group, ...]:
