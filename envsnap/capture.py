@@ -136,6 +136,7 @@ def _collect(work: _Work, host: Host, scope: Scope, redactor: Redactor) -> None:
 
 
 def _keep(work: _Work, path: str, found: Found, redactor: Redactor) -> None:
+    path = redactor.clean_path(path)
     if isinstance(found, Value):
         work.values[path] = redactor.clean_value(path, found.value)
     elif isinstance(found, Unavailable):

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from envsnap import cache
 from envsnap.collectors import Partial, _worker_libraries, _worker_state
+from envsnap.collectors._env_rules import ENV_AT
 from envsnap.host import Host
-from envsnap.keys import At, Effect, Key, Kind, Lever, Type, path_of
+from envsnap.keys import Effect, Key, Kind, Lever, Type, path_of
 from envsnap.reading import Found, Unavailable, Value, Why, attempt
 from envsnap.scope import Scope
 from envsnap.workers import denied, exec_env, live_env, maps, roles
@@ -22,7 +23,6 @@ METHOD = "process memory (libc's environ), /proc/PID"
 MAX_PROCESSES = 256
 
 _ANY = (Effect.COMMUNICATION, Effect.VERIFY, Effect.COMPUTE, Effect.HOST_LAUNCH)
-ENV_AT: tuple[At, ...] = ()
 
 KEYS = (
     Key("worker[].env[]", Type.STRING, Kind.TUNABLE,
