@@ -7,12 +7,14 @@ __version__ = "0.1.0"
 # NOTE: some functions have the name of their module (capture, diff, check). Importing them here, at once, makes
 # the package's attribute the function for good; the modules are reached with `from envsnap.diff import ...`.
 from envsnap.capture import capture
+from envsnap.change import Change, Diff
 from envsnap.check import check
-from envsnap.diff import Change, Diff, diff
+from envsnap.diff import diff
+from envsnap.jsonfile import SnapshotError
 from envsnap.keys import Effect, Key, Kind
 from envsnap.reading import Error, Missing, Reading, Unavailable, Unknown, Unset, Value, Why
 from envsnap.scope import Scope
-from envsnap.snapshot import Section, Snapshot, SnapshotError, load, write
+from envsnap.snapshot import Section, Snapshot, load, write
 
 __all__ = [
     "Change",

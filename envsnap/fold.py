@@ -7,8 +7,8 @@ import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
+from envsnap.change import Change
 from envsnap.collectors import keys
-from envsnap.diff import Change
 from envsnap.keys import instance, instances_of, pattern_of
 from envsnap.reading import Reading, Value
 

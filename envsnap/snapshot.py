@@ -1,28 +1,20 @@
 """Snapshot: all sections of one host at one moment, and its JSON form.
 
-A file is one JSON object, gzipped where its name ends in `.gz`. It is written to a temporary file beside the
-target, synced and renamed, so that a full disk or a kill leaves the old file whole. Loading checks types by
-hand, because importing jsonschema alone takes longer than a diff may.
+Loading checks types by hand, because importing jsonschema alone takes longer than a diff may.
 """
 
 from __future__ import annotations
 
-import errno
 import gzip
 import hashlib
 import json
-import math
 import os
-import stat
-import sys
-import tempfile
-import zlib
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from envsnap.jsonfile import SnapshotError, load_json, name_of, short, write_atomically
 from envsnap.keys import is_path, parents_of
 from envsnap.reading import Error, Json, Reading, Unavailable, Unknown, Unset, Value, Why
 
@@ -34,13 +26,8 @@ FORMAT = "envsnap.snapshot"
 VERSION = 1
 UPGRADES: dict[int, Any] = {}
 
-MAX_FILE_BYTES = 64 << 20
 MAX_DEPTH = 64
 STATUSES = ("ok", "partial", "unavailable", "error", "timeout")
-
-
-class SnapshotError(Exception):
-    """A file that is no usable snapshot; the message is one sentence that names it and says what to do."""
 
 
 @dataclass(frozen=True)
@@ -170,113 +157,12 @@ def write(snapshot: Snapshot, target: str | Path) -> None:
     write_atomically(path, data)
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write `data` to `path` by way of a temporary file beside it, mode 0600.
-
-    Raises: OSError, also where `path` is something else than a file: renaming would replace a device by a file.
-    """
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-    handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
 def load(source: str | Path) -> Snapshot:
     """Read a snapshot from a file, or from standard input for `-`.
 
     Raises: SnapshotError in one sentence for whatever is wrong with it.
     """
-    return from_json(load_json(source), _name_of(source))
-
-
-def load_json(source: str | Path) -> Json:
-    """The JSON document in a file, or on standard input for `-`. Raises: SnapshotError."""
-    name = _name_of(source)
-    try:
-        data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1) if str(source) == "-" else _read_file(source)
-    except OSError as error:
-        raise SnapshotError(f"Cannot read {name}: {error.strerror}.") from error
-    except ValueError as error:
-        raise SnapshotError(f"Cannot read {name}: not a valid file name.") from error
-    return parse_json(data, name)
-
-
-def _name_of(source: str | Path) -> str:
-    return "standard input" if str(source) == "-" else str(source)
-
-
-def _read_file(source: str | Path) -> bytes:
-    """The bytes of a regular file, at most one more than a snapshot may have; never waits on a FIFO."""
-    if not stat.S_ISREG(os.stat(source).st_mode):
-        raise SnapshotError(f"{source} is not a regular file; for a pipe use -.")
-    with open(os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        _check_size(os.fstat(file.fileno()).st_size, str(source))
-        return file.read(MAX_FILE_BYTES + 1)
-
-
-def parse_json(data: bytes, name: str) -> Json:
-    """The JSON document in the bytes of a file, strictly: no NaN, no name twice. Raises: SnapshotError."""
-    _check_size(len(data), name)
-    if data[:2] == b"\x1f\x8b":
-        data = _gunzip(data, name)
-    if not data.strip():
-        raise SnapshotError(f"{name} is empty.")
-    try:
-        return json.loads(data.decode(), object_pairs_hook=_object, parse_float=_finite, parse_constant=_no_constant)
-    except UnicodeDecodeError as error:
-        raise SnapshotError(f"{name} is not JSON: byte {error.start} is not UTF-8.") from error
-    except RecursionError as error:
-        raise SnapshotError(f"{name} is nested too deeply to be a snapshot.") from error
-    except ValueError as error:
-        raise SnapshotError(f"{name} is not JSON, or is cut short ({_short(error)}).") from error
-
-
-def _check_size(size: int, name: str) -> None:
-    if size > MAX_FILE_BYTES:
-        raise SnapshotError(f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB, which no snapshot is.")
-
-
-def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"the name {twice!r} stands twice in one object")
-    return found
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError(f"{text[:20]} is too large a number")
-    return number
-
-
-def _no_constant(name: str) -> Json:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _gunzip(data: bytes, name: str) -> bytes:
-    inflate = zlib.decompressobj(31)
-    try:
-        plain = inflate.decompress(data, MAX_FILE_BYTES + 1)
-    except zlib.error as error:
-        raise SnapshotError(f"{name} is not a whole gzip file ({_short(error)}).") from error
-    _check_size(len(plain), name)
-    if not inflate.eof:
-        raise SnapshotError(f"{name} is a gzip file that is cut short.")
-    return plain
-
-
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:120]
+    return from_json(load_json(source), name_of(source))
 
 
 def from_json(document: Json, name: str = "snapshot") -> Snapshot:
@@ -306,7 +192,7 @@ def from_json(document: Json, name: str = "snapshot") -> Snapshot:
     except KeyError as error:
         raise SnapshotError(f"{name} lacks the field {error}.") from error
     except (TypeError, ValueError, AttributeError) as error:
-        raise SnapshotError(f"{name} is malformed: {_short(error)}.") from error
+        raise SnapshotError(f"{name} is malformed: {short(error)}.") from error
 
 
 def section_from_json(s: Json) -> Section:

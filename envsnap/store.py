@@ -24,8 +24,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envsnap.jsonfile import SnapshotError, load_json, write_atomically
 from envsnap.reading import Json
-from envsnap.snapshot import SnapshotError, load_json, write_atomically
 
 if TYPE_CHECKING:
     import sqlite3

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envsnap.diff import Because, Change, Diff, NotCompared, diff
+from envsnap.change import Because, Change, Diff, NotCompared
+from envsnap.diff import diff
 from envsnap.keys import Key, Kind, Type
 from envsnap.leaves import leaves
 from envsnap.reading import Error, Reading, Unavailable, Unknown, Unset, Value, Why

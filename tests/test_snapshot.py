@@ -17,20 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envsnap.jsonfile import MAX_FILE_BYTES, SnapshotError, load_json, write_atomically
 from envsnap.reading import Error, Json, Unknown, Unset, Value
-from envsnap.snapshot import (
-    MAX_FILE_BYTES,
-    VERSION,
-    Section,
-    Snapshot,
-    SnapshotError,
-    dumps,
-    from_json,
-    load,
-    load_json,
-    write,
-    write_atomically,
-)
+from envsnap.snapshot import VERSION, Section, Snapshot, dumps, from_json, load, write
 from tests.probe import absent, denied, section, snapshot
 
 GOOD = snapshot(
@@ -268,7 +257,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
     program = """
         import resource, signal, sys
         from pathlib import Path
-        from envsnap.snapshot import write_atomically
+        from envsnap.jsonfile import write_atomically
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
         write_atomically(Path(sys.argv[1]), b"x" * 100_000)
@@ -284,9 +273,9 @@ def test_a_kill_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
     program = """
         import os, signal, sys
         from pathlib import Path
-        from envsnap import snapshot
-        snapshot.os.fsync = lambda fd: os.kill(os.getpid(), signal.SIGKILL)
-        snapshot.write_atomically(Path(sys.argv[1]), b"x" * 100_000)
+        from envsnap import jsonfile
+        jsonfile.os.fsync = lambda fd: os.kill(os.getpid(), signal.SIGKILL)
+        jsonfile.write_atomically(Path(sys.argv[1]), b"x" * 100_000)
     """
     assert run(program, tmp_path / "a.json").returncode == -signal.SIGKILL
     assert load(tmp_path / "a.json") == GOOD

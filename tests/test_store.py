@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from envsnap.jsonfile import SnapshotError
 from envsnap.runs.columns import Columns
 from envsnap.runs.metrics import Better, Metric
 from envsnap.runs.run import Run, load_samples
-from envsnap.snapshot import Section, Snapshot, SnapshotError
+from envsnap.snapshot import Section, Snapshot
 from envsnap.store import Store
 
 PATCH = "+ a line\n" * 5000

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from envsnap.change import Because, Diff, NotCompared
 from envsnap.check.finding import CheckResult, Finding, Severity, Status
 from envsnap.collectors import key_for
-from envsnap.diff import Because, Diff, NotCompared, diff
+from envsnap.diff import diff
 from envsnap.fold import Group, fold, grouped
 from envsnap.keys import matches
 from envsnap.reading import Error, Unavailable, Unknown, Value

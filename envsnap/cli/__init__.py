@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any, NoReturn
 
 from envsnap import __version__
-from envsnap.snapshot import SnapshotError
+from envsnap.jsonfile import SnapshotError
 from envsnap.wording import printable
 
 EXIT_OK, EXIT_DIFFERENT, EXIT_TROUBLE, EXIT_UNKNOWN = 0, 1, 2, 3

@@ -37,8 +37,9 @@ def run(args: Any) -> int:
 
 def _violations(name: str) -> list[str]:
     """Sentences on what is wrong. Raises: SnapshotError for what is no JSON at all."""
+    from envsnap.jsonfile import SnapshotError, load_json
     from envsnap.schema import violations
-    from envsnap.snapshot import FORMAT, SnapshotError, from_json, load_json
+    from envsnap.snapshot import FORMAT, from_json
 
     document = load_json(name)
     wrong = violations(document)

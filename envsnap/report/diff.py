@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envsnap.diff import Because, Diff, NotCompared
+from envsnap.change import Because, Diff, NotCompared
 from envsnap.fold import Group, fold, grouped
 from envsnap.keys import Kind, Type
 from envsnap.reading import Json, Reading, Unavailable, Value

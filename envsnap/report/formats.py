@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from envsnap.change import Because
 from envsnap.check import Severity, Status
-from envsnap.diff import Because
 from envsnap.keys import Effect, Kind, Lever, Type
 from envsnap.reading import Json, Why
 

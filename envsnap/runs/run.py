@@ -15,6 +15,7 @@ from pathlib import Path
 from envsnap.reading import Json
 from envsnap.runs.columns import Columns
 from envsnap.runs.metrics import Metric
+from envsnap.jsonfile import 
 from envsnap.snapshot import (
     Section,
     Snapshot,
