@@ -12,18 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from envsnap.jsonfile import SnapshotError, load_json
 from envsnap.reading import Json
 from envsnap.runs.columns import Columns
 from envsnap.runs.metrics import Metric
-from envsnap.jsonfile import 
-from envsnap.snapshot import (
-    Section,
-    Snapshot,
-    SnapshotError,
-    from_json,
-    load_json,
-    section_from_json,
-)
+from envsnap.snapshot import Section, Snapshot, from_json, section_from_json
 
 FORMAT = "envsnap.run"
 
