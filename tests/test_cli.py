@@ -446,3 +446,11 @@ def test_a_check_captures_in_the_scope_of_its_baseline(tmp_path: Path) -> None:
 def _required(document: Any) -> list[str]:
     values = document["sections"]["kernel"]["values"]
     return [path for path in values if key_for(path).kind in (Kind.IDENTITY, Kind.TUNABLE)]
+
+
+def test_a_long_capture_shows_on_a_terminal_what_it_waits_for(tmp_path: Path) -> None:
+    env = hanging(tmp_path, "time.sleep(1000)")
+    shown = on_terminal("capture", "-o", "a.json", "--only", "kernel", "--deadline", "1.5", cwd=tmp_path, **env)
+    progress, summary = shown.rsplit("\r\x1b[K", 1)
+    assert "1 s, still reading: kernel" in progress
+    assert "still reading" not in summary

@@ -48,7 +48,7 @@ def test_the_demo_finds_what_it_planted_and_leaves_nothing_behind(tmp_path: Path
     fast, slow = (float(speed) for speed in re.findall(r"^  ([\d.]+) tok/s", out, re.MULTILINE))
     assert slow < 0.8 * fast
     assert re.search(r"^  worker\[rank0-1,.*\]\.env\[NCCL_PROTO\]\s+unset → Simple$", out, re.MULTILINE)
-    assert "4711 → 4712" in out
+    assert "Monday → Tuesday" in out
     assert "repo[engine].changed[notes.txt].status" in out
     assert os.listdir(tmp) == []
     assert os.listdir(tmp_path) == ["tmp"]

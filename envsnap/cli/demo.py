@@ -39,11 +39,11 @@ def run(args: Any) -> int:
     try:
         with demo.stage() as folder:
             tell("Measuring a pretend engine with two spawned ranks …")
-            fast = demo.measure(folder, {"JOB_ID": "4711"}, {})
+            fast = demo.measure(folder, {"DEMO_DAY": "Monday"}, {})
             tell(f"  {fast.speed:.1f} tok/s")
             demo.make_noise(folder)
-            tell("A day later: a commit, a file left behind, another job id, and one change that matters …")
-            slow = demo.measure(folder, {"JOB_ID": "4712"}, demo.PLANTED)
+            tell("A day later: a commit, a file left behind, a harmless variable, and one change that matters …")
+            slow = demo.measure(folder, {"DEMO_DAY": "Tuesday"}, demo.PLANTED)
             tell(f"  {slow.speed:.1f} tok/s, {slow.speed / fast.speed - 1:+.0%}\n")
     except demo.DemoError as error:
         raise Trouble(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
