@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import bisect
 import struct
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from envsnap.host import Host
@@ -74,23 +74,30 @@ def _read(host: Host, mapped: Mapping[int, maps.Maps | Unavailable]) -> dict[int
 
 @dataclass(frozen=True)
 class _Reading:
-    """One pass over the array at `pointer`: its raw entries, and the string at each of their addresses."""
+    """One pass over the array at `pointer`: its raw entries, and the string at each of their addresses.
+
+    `broken` says why it has no strings; that counts only if the array stays as it is.
+    """
 
     pointer: int
     table: bytes
     strings: Mapping[int, bytes]
+    broken: Missing | None = None
 
     @property
     def entries(self) -> tuple[int, ...]:
         return struct.unpack(f"<{len(self.table) // 8}Q", self.table)
 
-    def variables(self, without: Iterable[int] = ()) -> dict[str, str]:
+    def variables(self, without: Collection[int] = ()) -> dict[str, str]:
         """Name -> value as getenv finds them: the first of a name counts, what has no `=` is no variable."""
         found: dict[str, str] = {}
+        names = set()
         for entry in self.entries:
             name, separator, value = self.strings[entry].decode("utf-8", "surrogateescape").partition("=")
-            if separator and name and entry not in without:
-                found.setdefault(name, value)
+            if separator and name and name not in names:
+                names.add(name)
+                if entry not in without:
+                    found[name] = value
         return found
 
 
@@ -108,12 +115,15 @@ def _confirmed(place: int) -> Reader[Environment]:
         }
         moved = int.from_bytes(pointer, "little") != reading.pointer
         if not moved and table == reading.table and not changed:
+            if reading.broken:
+                raise reading.broken
             return Environment(reading.variables())
-    torn = set(reading.variables()) - set(reading.variables(without=changed))
-    if moved or not torn:
-        # NOTE: an array that moved may have been freed while it was read: nothing in it can be trusted.
+    # NOTE: an array that moved may have been freed while it was read: nothing in it can be trusted.
+    steady = {} if moved or reading.broken else reading.variables(without=changed)
+    torn = reading.variables().keys() - steady.keys() if steady else ()
+    if not torn:
         raise Missing(Why.TORN, f"it changed each of the {READINGS} times that it was read")
-    return Environment(reading.variables(without=changed), tuple(sorted(torn)))
+    return Environment(steady, tuple(sorted(torn)))
 
 
 def _reading(place: int) -> Generator[Ranges, list[bytes], _Reading]:
@@ -125,15 +135,19 @@ def _reading(place: int) -> Generator[Ranges, list[bytes], _Reading]:
         return _Reading(0, b"", {})
     for pointers in (_FIRST_POINTERS, MAX_VARIABLES + 1):
         raw = (yield [(pointer, 8 * pointers)])[0]
-        entries = struct.unpack(f"<{len(raw) // 8}Q", raw[: len(raw) & ~7])
+        raw = raw[: len(raw) & ~7]
+        entries = struct.unpack(f"<{len(raw) // 8}Q", raw)
         if 0 in entries:
             break
     else:
-        if len(entries) > MAX_VARIABLES:
-            raise Missing(Why.TOO_LARGE, f"its environment has more than {MAX_VARIABLES} variables, or no end")
-        raise Missing(Why.CLOBBERED, "its environ array runs into unmapped memory")
+        endless = Missing(Why.TOO_LARGE, f"its environment has more than {MAX_VARIABLES} variables, or no end")
+        cut = Missing(Why.CLOBBERED, "its environ array runs into unmapped memory")
+        return _Reading(pointer, raw, {}, endless if len(entries) > MAX_VARIABLES else cut)
     count = entries.index(0)
-    strings = yield from _strings(sorted(set(entries[:count])))
+    try:
+        strings = yield from _strings(sorted(set(entries[:count])))
+    except Missing as missing:
+        return _Reading(pointer, raw[: 8 * count], {}, missing)
     return _Reading(pointer, raw[: 8 * count], strings)
 
 

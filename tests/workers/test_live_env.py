@@ -197,6 +197,17 @@ def test_one_variable_that_changes_costs_only_itself() -> None:
     assert found == Environment({"SAME": "1"}, torn=("MOVING",))
 
 
+def test_of_two_variables_with_one_name_the_second_does_not_stand_in_for_a_torn_first() -> None:
+    memory_of = {**_STEADY, 0x4000: b"MOVING=steady second\0", 0x50000: b"MOVING=%d\0", 0x60000: b"SAME=1\0"}
+    memory_of[0x3000] = b"".join(at.to_bytes(8, "little") for at in (0x50000, 0x4000, 0x60000, 0))
+    looks = iter(range(1000))
+
+    def answer(pid: int, ranges: list[list[int]]) -> list[str]:
+        return [_encoded(memory_of, at, size, next(looks)) for at, size in ranges]
+
+    assert _read_made_up(answer) == Environment({"SAME": "1"}, torn=("MOVING",))
+
+
 def test_what_moves_as_a_whole_is_torn() -> None:
     calls = iter(range(1000))
 
@@ -210,6 +221,28 @@ def test_what_moves_as_a_whole_is_torn() -> None:
     found = _read_made_up(answer)
     assert isinstance(found, Unavailable)
     assert found.why is Why.TORN
+
+
+@pytest.mark.parametrize(("garbage_for", "why"), [(1, None), (1000, Why.TORN)])
+def test_an_array_that_is_freed_while_it_is_read_is_torn_and_not_clobbered(garbage_for: int, why: Why | None) -> None:
+    """It seems to lead nowhere, but when looked at again it is another one."""
+    looks = iter(range(100_000))
+
+    def answer(pid: int, ranges: list[list[int]]) -> list[str]:
+        look = next(looks)
+        array = (
+            {**_STEADY, 0x3000: (0x70000 + look).to_bytes(8, "little") + bytes(8)}
+            if look < 2 * garbage_for
+            else _STEADY
+        )
+        return [_encoded(array, at, size, 0) for at, size in ranges]
+
+    found = _read_made_up(answer)
+    if why is None:
+        assert found == Environment({"SAME": "1", "MOVING": "0"})
+    else:
+        assert isinstance(found, Unavailable)
+        assert found.why is why
 
 
 def test_a_zombie_is_gone() -> None:
