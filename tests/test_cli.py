@@ -20,6 +20,7 @@ from envsnap.snapshot import load, write
 from envsnap.store import new_file, newest
 from envsnap.wording import plural
 from tests.probe import denied, snapshot
+from tests.test_snapshot import BAD
 
 Done = subprocess.CompletedProcess[str]
 
@@ -454,3 +455,27 @@ def test_a_long_capture_shows_on_a_terminal_what_it_waits_for(tmp_path: Path) ->
     progress, summary = shown.rsplit("\r\x1b[K", 1)
     assert "1 s, still reading: kernel" in progress
     assert "still reading" not in summary
+
+
+@pytest.mark.parametrize("data", [data for data, _ in BAD.values()], ids=BAD)
+def test_a_bad_snapshot_is_one_sentence_and_trouble(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes
+) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_bytes(data)
+    for arguments in (["show", str(bad)], ["diff", str(bad), str(bad)], ["check", "--baseline", str(bad), str(bad)]):
+        code, out, err = said(capsys, *arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert err.startswith(f"envsnap: {bad}")
+    assert bad.read_bytes() == data
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("old")
+    capture = f"{sys.executable} -m envsnap capture -q --no-cache -o a.json --only kernel,os,python"
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit -f 1; exec {capture}"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (2, "envsnap: Cannot write a.json: File too large.\n")
+    assert (tmp_path / "a.json").read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.json"]
