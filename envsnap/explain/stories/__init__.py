@@ -1,0 +1,1 @@
+"""The stories, one module each; see `envsnap.explain.story` for what a story is."""

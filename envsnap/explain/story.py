@@ -1,0 +1,172 @@
+"""Stories: what several readings mean together. One module each in `stories/`, found by walking that package.
+
+A story is a module with a docstring, which is its documentation (the first line is its title), and
+
+    CODE = "graphs_off"                       its stable name
+    NEEDS = ("server[].argument[]",)          keys; it is told where either side has a value of one of them
+    def tell(view: View) -> Iterable[Finding]
+
+`tell` looks at both sides through `view` and yields findings: a `Clue` raises or lowers the suspect that holds some
+changes, a `Together` makes one suspect of several changes, `Innocent` rules changes out with a reason, a `Mistake` is
+wrong on both sides. Most stories yield nothing most of the time. A story knows mechanisms, never single incidents.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Protocol, Union, cast
+
+from envsnap.change import Change
+from envsnap.explain.explanation import Evidence, Mistake, Side
+from envsnap.explain.symptom import Symptom
+from envsnap.keys import Effect, matches, pattern_of
+from envsnap.reading import Json, Reading, Value
+from envsnap.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Clue:
+    """A sentence that raises (`weight` above zero, in log odds) or lowers whatever suspect holds these changes.
+
+    Weights are those of `weights.STRONG`, `FAIR`, `WEAK` or their negatives.
+    """
+
+    text: str
+    weight: float
+    changes: tuple[Change, ...]
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Together:
+    """Changes that act as one: they leave the suspects that they would be in and become one with this mechanism.
+
+    `prior` is 0 to 1 as a key's; None: that of the likeliest key among the changes. `largest_ratio`: see `Suspect`.
+    """
+
+    title: str
+    mechanism: str
+    changes: tuple[Change, ...]
+    effects: tuple[Effect, ...]
+    evidence: tuple[Evidence, ...] = ()
+    prior: float | None = None
+    largest_ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class Innocent:
+    """Changes that cannot be the cause, with the reason in one sentence."""
+
+    title: str
+    reason: str
+    changes: tuple[Change, ...]
+
+
+Finding = Union[Clue, Together, Innocent, Mistake]
+
+
+class Facts:
+    """One side's snapshot, by key."""
+
+    def __init__(self, side: Side) -> None:
+        self.side = side
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The state of this side."""
+        return self.side.snapshot
+
+    def reading(self, path: str) -> Reading:
+        """The reading at a path."""
+        return self.snapshot.reading(path)
+
+    def get(self, path: str) -> Json:
+        """The value at a path, None where there is no value (unset, unavailable, unknown alike)."""
+        return self.snapshot.values.get(path)
+
+    def values(self, pattern: str) -> dict[str, Json]:
+        """Every value that matches, by path: `worker[].env[]` (a key) or `worker[*].env[NCCL_*]`."""
+        if (exact := self._by_key.get(pattern)) is not None:
+            return exact
+        if "*" not in pattern:
+            return {}
+        held = self._by_key.get(pattern_of(pattern))
+        everything = held if held is not None else self.snapshot.values
+        return {path: value for path, value in everything.items() if matches(path, pattern)}
+
+    def has(self, pattern: str) -> bool:
+        """Whether there is any value of this key."""
+        return pattern in self._by_key
+
+    @cached_property
+    def _by_key(self) -> Mapping[str, dict[str, Json]]:
+        found: dict[str, dict[str, Json]] = {}
+        for path, value in self.snapshot.values.items():
+            found.setdefault(pattern_of(path), {})[path] = value
+        return found
+
+
+@dataclass(frozen=True)
+class View:
+    """What a story may look at. `changes` read fast → slow; what moves by itself is not among them."""
+
+    fast: Facts
+    slow: Facts
+    changes: Sequence[Change]
+    symptom: Symptom
+
+    @property
+    def sides(self) -> tuple[Facts, Facts]:
+        """Both sides, the fast one first."""
+        return self.fast, self.slow
+
+    def changed(self, *patterns: str) -> list[Change]:
+        """The changes whose path matches one of the patterns (as in `Facts.values`)."""
+        found: dict[tuple[str, str], Change] = {}
+        for pattern in patterns:
+            for change in self._by_key.get(pattern_of(pattern), () if "*" not in pattern else self.changes):
+                if pattern_of(change.path) == pattern or matches(change.path, pattern):
+                    found[change.path, change.leaf] = change
+        return list(found.values())
+
+    @cached_property
+    def _by_key(self) -> Mapping[str, list[Change]]:
+        found: dict[str, list[Change]] = {}
+        for change in self.changes:
+            found.setdefault(pattern_of(change.path), []).append(change)
+        return found
+
+
+def before(change: Change) -> Json:
+    """The fast side's value of a change, None where there is none."""
+    return change.before.value if isinstance(change.before, Value) else None
+
+
+def after(change: Change) -> Json:
+    """The slow side's value of a change, None where there is none."""
+    return change.after.value if isinstance(change.after, Value) else None
+
+
+class Story(Protocol):
+    """The module interface; see the module's text."""
+
+    __name__: str
+    __doc__: str | None
+    CODE: str
+    NEEDS: tuple[str, ...]
+
+    @staticmethod
+    def tell(view: View) -> Iterable[Finding]:
+        """Yield findings."""
+
+
+@cache
+def every_story() -> tuple[Story, ...]:
+    """Every story, by name."""
+    package = importlib.import_module("envsnap.explain.stories")
+    found = sorted(m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_"))
+    return tuple(cast(Story, importlib.import_module(f"{package.__name__}.{name}")) for name in found)
