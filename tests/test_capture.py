@@ -155,8 +155,9 @@ def test_a_capture_says_what_it_cost() -> None:
         (1.0, Type.INTEGER, False), (True, Type.INTEGER, False), (1, Type.NUMBER, True), (1.5, Type.NUMBER, True),
         (float("nan"), Type.NUMBER, False), (float("inf"), Type.NUMBER, False), (True, Type.NUMBER, False),
         (1, Type.BOOLEAN, False), (False, Type.BOOLEAN, True), (["x"], Type.STRINGS, True),
-        (("x",), Type.STRINGS, False), (["x", 1], Type.STRINGS, False), ([1], Type.INTEGERS, True), ([True], Type.INTEGERS, False),
-        ({}, Type.OBJECT, True), ([], Type.OBJECT, False), (None, Type.STRING, False), (None, Type.NUMBER, False),
+        (("x",), Type.STRINGS, False), (["x", 1], Type.STRINGS, False), ([1], Type.INTEGERS, True),
+        ([True], Type.INTEGERS, False), ({}, Type.OBJECT, True), ([], Type.OBJECT, False), (None, Type.STRING, False),
+        (None, Type.NUMBER, False), ([None], Type.ANY, True), (None, Type.ANY, False), ({"x": {1}}, Type.ANY, False),
     ],
 )  # fmt: skip
 def test_types(value: Json, kind: Type, right: bool) -> None:

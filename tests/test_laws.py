@@ -36,7 +36,6 @@ def test_law_a_key_is_well_formed(key: Key) -> None:
     for meaning in (key.meaning, *(at.meaning for at in key.at if at.meaning is not None)):
         assert meaning == meaning.strip(), "meaning has surrounding white space"
         assert meaning.endswith("."), "meaning ends in a period"
-        assert meaning[0].isupper() or not meaning[0].isalpha(), "meaning starts with a capital"
         assert "\n" not in meaning
     for advice in (key.advice, *(at.advice for at in key.at if at.advice is not None)):
         assert advice == advice.strip(), "advice has surrounding white space"
