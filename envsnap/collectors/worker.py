@@ -5,7 +5,7 @@ The processes are those named with --pid or --match, all below them, and the lau
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from envsnap import cache
 from envsnap.collectors import Partial, _worker_libraries, _worker_state
@@ -14,13 +14,10 @@ from envsnap.host import Host
 from envsnap.keys import Effect, Key, Kind, Lever, Type, path_of
 from envsnap.reading import Found, Unavailable, Value, Why, attempt
 from envsnap.scope import Scope
-from envsnap.workers import denied, exec_env, live_env, maps, roles
+from envsnap.workers import census, exec_env
 from envsnap.workers.live_env import Environment
-from envsnap.workers.tree import Process, of_interest
 
 METHOD = "process memory (libc's environ), /proc/PID"
-
-MAX_PROCESSES = 256
 
 _ANY = (Effect.COMMUNICATION, Effect.VERIFY, Effect.COMPUTE, Effect.HOST_LAUNCH)
 
@@ -39,52 +36,24 @@ KEYS = (
     *_worker_libraries.KEYS,
 )  # fmt: skip
 
-Live = Mapping[int, Environment | Unavailable]
-AtExec = Mapping[int, Mapping[str, str] | Unavailable]
-
 
 def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     """Yield the readings."""
-    groups = roles.serving(of_interest(host, scope))
-    pools = {pid: owner for group in groups for pid, owner in roles.compile_pool(group).items()}
-    everyone = {p.pid: p for group in groups for p in (*group.chain, *group.members) if p.pid not in pools}
-    processes = list(everyone.values())[:MAX_PROCESSES]
-    alive = [p.pid for p in processes if not p.zombie]
-    mapped = maps.read_all(host, alive)
-    live: dict[int, Environment | Unavailable] = {p.pid: _GONE for p in processes}
-    live.update(live_env.read_all(host, alive, mapped))
-    at_exec = exec_env.read_all(host, processes)
-    refused = [pid for pid, found in live.items() if isinstance(found, Unavailable) and found.why is Why.DENIED]
-    live.update(denied.explain(host, refused))
-    names = roles.assign(groups, _known(processes, live, at_exec))
-    uptime, own, answers = _worker_state.read(host, processes)
+    taken = census.take(host, scope)
+    uptime, own, answers = _worker_state.read(host, taken.processes)
     now = attempt(lambda: float(host.self()["time"]))
-    for process in processes:
-        role = names[process.pid]
-        yield from _environment(role, live[process.pid], at_exec[process.pid])
+    for process in taken.processes:
+        role = taken.roles[process.pid]
+        yield from _environment(role, taken.live[process.pid], taken.at_exec[process.pid])
         yield from _worker_state.readings(role, process, answers[process.pid], uptime, own, now)
-        if process.parent in names:
-            yield path_of("worker[].parent", role), Value(names[process.parent])
-        yield path_of("worker[].compile_workers_count", role), Value(list(pools.values()).count(process.pid))
+        if process.parent in taken.roles:
+            yield path_of("worker[].parent", role), Value(taken.roles[process.parent])
+        helpers = list(taken.pools.values()).count(process.pid)
+        yield path_of("worker[].compile_workers_count", role), Value(helpers)
     with cache.opened(host, scope, "worker_libraries") as held:
-        yield from _worker_libraries.readings(host, held, names, mapped)
-    if len(everyone) > len(processes):
-        raise Partial(f"{len(everyone) - len(processes)} of {len(everyone)} processes were left out")
-
-
-_GONE = Unavailable(Why.GONE, "the process has ended")
-
-
-def _known(processes: Sequence[Process], live: Live, at_exec: AtExec) -> dict[int, Mapping[str, str]]:
-    """The best that is known of each environment, for roles alone."""
-    known: dict[int, Mapping[str, str]] = {}
-    for process in processes:
-        now, before = live[process.pid], at_exec[process.pid]
-        if isinstance(now, Environment):
-            known[process.pid] = now.variables
-        elif not isinstance(before, Unavailable):
-            known[process.pid] = before
-    return known
+        yield from _worker_libraries.readings(host, held, taken.roles, taken.mapped)
+    if taken.left_out:
+        raise Partial(f"{taken.left_out} of {taken.left_out + len(taken.processes)} processes were left out")
 
 
 def _environment(
