@@ -113,6 +113,8 @@ class Redactor:
 
     def clean_text(self, text: str) -> str:
         """Free text (messages, patches, logs) in which each secret, and nothing around it, is replaced."""
+        if "\0" in text:  # a command line or an environment, as the kernel shows them
+            return "\0".join(map(str, self._items(text.split("\0"), Secrecy.NEVER, 0)))
         if "<redacted k=" not in text:
             return self._without_secrets(text)
         return "".join(p if i % 2 else self._without_secrets(p) for i, p in enumerate(_SPLIT.split(text)))

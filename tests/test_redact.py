@@ -159,6 +159,15 @@ def test_lists_are_read_as_command_lines() -> None:
     assert Redactor().clean(["serve", "--api-key", "--port", "1"]) == ["serve", "--api-key", "--port", "1"]
 
 
+def test_text_of_the_kernel_is_read_as_a_list() -> None:
+    redactor = Redactor()
+    cleaned = redactor.clean_text("server\0--api-key\0s3cret\0--port\0003\0DB_PASSWORD=a b c\0NCCL_ALGO=Ring\0")
+    assert cleaned.split("\0")[3:5] == ["--port", "3"]
+    assert cleaned.split("\0")[6:] == ["NCCL_ALGO=Ring", ""]
+    assert "s3cret" not in cleaned
+    assert "b c" not in cleaned
+
+
 def test_a_private_key_cut_into_lines_goes_as_a_whole() -> None:
     lines = [
         "before",

@@ -1,0 +1,55 @@
+"""Make a copy of a snapshot without what says whose machine it is.
+
+Labels are removed; user names, home directories, host names, network and hardware addresses, UUIDs and serial numbers
+are replaced by stand-ins, the same one by the same stand-in everywhere. Secrets stay the hashes that they are. Patches,
+command lines, variables, and names of repositories, branches and models stay: look them over before you publish.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from envsnap.cli import EXIT_OK, Trouble
+
+EXAMPLE = "envsnap share before.json -o public.json"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this verb's arguments."""
+    parser.add_argument("snapshot", metavar="SNAP", help="a snapshot's file; - is standard input")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", default="", help="where to write; - is standard output (default: SNAP.shared)"
+    )
+
+
+def run(args: Any) -> int:
+    """Write the copy."""
+    from envsnap.share import left_over, share
+    from envsnap.snapshot import dumps, load, write
+
+    copy = share(load(args.snapshot))
+    target = args.output or _beside(args.snapshot)
+    if target == "-":
+        sys.stdout.write(dumps(copy))
+        return EXIT_OK
+    try:
+        write(copy, target)
+    except OSError as error:
+        raise Trouble(f"Cannot write {target}: {error.strerror or error}.") from error
+    if free := left_over(copy):
+        shown = ", ".join(free[:6]) + (f" and {len(free) - 6} more" if len(free) > 6 else "")
+        print(f"envsnap: look over before you publish: {shown}", file=sys.stderr)
+    print(target)
+    return EXIT_OK
+
+
+def _beside(source: str) -> str:
+    """`before.json.gz` -> `before.shared.json.gz`; standard input goes to standard output."""
+    if source == "-":
+        return "-"
+    path = Path(source)
+    stem, dot, suffixes = path.name.partition(".")
+    return str(path.with_name(f"{stem}.shared{dot}{suffixes}"))
