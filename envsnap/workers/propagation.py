@@ -207,7 +207,10 @@ class _View:
             return "the process itself, after its start"
         if isinstance(self.snapshot.reading(path_of("worker[].env_at_exec", process)), Unavailable):
             return "the process itself, or given to it alone at its start"
-        return "given at its start"
+        # NOTE: a shell shows what it exports only once it has started a program with it, some never do.
+        return (
+            "exported in the shell, or given at its start" if self.parents[process] == "shell" else "given at its start"
+        )
 
 
 def _text(reading: Reading) -> str | None:
