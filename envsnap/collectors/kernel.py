@@ -9,7 +9,7 @@ from envsnap.collectors import _boot_parameters
 from envsnap.collectors._files import FileFact, Files, integer, natural, read_files, readings, switch, words
 from envsnap.host import Host, value_of
 from envsnap.keys import Effect, Key, Kind, Lever, Type, path_of
-from envsnap.reading import Found, Missing, Value, Why, attempt
+from envsnap.reading import Found, Missing, Unavailable, Value, Why, attempt
 from envsnap.scope import Scope
 
 METHOD = "uname, /proc/cmdline, /proc/sys/kernel, /proc/modules, /sys"
@@ -111,13 +111,14 @@ KEYS = (
         _LINK, 0.3),
 )  # fmt: skip
 
-_MODULE_VERSION = "/sys/module/*/version"
+_VERSIONED = "bnxt* efa* gdrdrv* ib_* irdma* knem* lustre* mlx* nv_* nvidia* rdma_* xpmem*"
+"""Modules whose version is read; most others have none, and looking for it takes longer than all else here."""
 
 
 def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     """Yield the readings."""
     uname = attempt(host.one, "uname")
-    extra = ("/proc/uptime", "/proc/version", _MODULE_VERSION, *_MIGRATION_COST, *_BASE_SLICE)
+    extra = ("/proc/uptime", "/proc/version", *_module_files(), *_MIGRATION_COST, *_BASE_SLICE)
     files = read_files(host, (*(fact.file for fact in _FACTS), *extra))
     for name in ("release", "version"):
         yield f"kernel.{name}", attempt(lambda name=name: value_of(uname)[name])
@@ -127,11 +128,24 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     yield from readings(files, _FACTS)
     yield "kernel.migration_cost_nanoseconds", _first(files, _MIGRATION_COST)
     yield "kernel.base_slice_nanoseconds", _first(files, _BASE_SLICE)
-    yield from files.absent(_MODULE_VERSION, "kernel.module_version")
-    for (module,), found in files.matching(_MODULE_VERSION):
-        if _CONCERNING.match(module):
-            yield path_of("kernel.module_version[]", module), found
+    yield from _module_versions(files)
     yield from _boot_parameters.collect(files["/proc/cmdline"])
+
+
+def _module_files() -> Iterator[str]:
+    return (f"/sys/module/{name}/version" for name in _VERSIONED.split())
+
+
+def _module_versions(files: Files) -> Iterator[tuple[str, Found]]:
+    versions = {
+        pattern.split("/")[3].replace("*", rest): found
+        for pattern in _module_files()
+        for (rest,), found in files.matching(pattern)
+    }
+    if not versions:
+        yield "kernel.module_version", Unavailable(Why.ABSENT, "no module of concern tells its version")
+    for name, found in versions.items():
+        yield path_of("kernel.module_version[]", name), found
 
 
 def _preemption(version: str) -> str:
