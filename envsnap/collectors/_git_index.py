@@ -15,7 +15,7 @@ import re
 import stat
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -36,12 +36,11 @@ MAX_UNTRACKED_BYTES = 64 << 20
 _CHUNK = 8192
 
 FILE, EXECUTABLE, LINK, SUBMODULE = "100644", "100755", "120000", "160000"
-INTENT_TO_ADD = 1 << 29
 
 _ENTRY = re.compile(
     r"([?A-Za-z]) (?:([0-7]{6}) ([0-9a-f]{40,64}) ([0-3])\t)?([^\0]+)\0"
     r"(?:  ctime: (\d+:\d+\n  mtime: \d+:\d+)\n  dev: \d+\tino: (\d+)\n  uid: \d+\tgid: \d+\n"
-    r"  size: (\d+)\tflags: ([0-9a-f]+)\n)?"
+    r"  size: (\d+)\tflags: [0-9a-f]+\n)?"
 )
 
 
@@ -56,7 +55,6 @@ class Entry(NamedTuple):
     times: str
     inode: str
     size: str
-    flags: str
 
 
 class Version(NamedTuple):
@@ -82,22 +80,30 @@ class WorkingTree:
     submodules: dict[str, str] = field(default_factory=dict)
     """Path -> the commit that the index records."""
     unmerged: set[str] = field(default_factory=set)
-    intent_to_add: set[str] = field(default_factory=set)
     untracked_count: int = 0
     assume_unchanged_count: int = 0
     skip_worktree_count: int = 0
 
 
-def entries(listing: str) -> Iterator[Entry]:
+Row = tuple[str, ...]
+"""An `Entry` before it is made one, which takes its time for thousands of files."""
+
+
+def rows(listing: str) -> Iterator[Row]:
     """The lines of a listing. Raises: HostError where the output is not what `LISTING` prints."""
     position = 0
     for match in _ENTRY.finditer(listing):
         if match.start() != position:
             break
         position = match.end()
-        yield Entry._make(match.groups(""))
+        yield match.groups("")
     if position != len(listing):
         raise HostError("git's listing of the index has an unknown form")
+
+
+def tracked(listing: str) -> Iterator[Entry]:
+    """What the index holds, by its listing. Raises: as `rows` does."""
+    return (Entry._make(row) for row in rows(listing) if row[0] != "?")
 
 
 def compare(
@@ -114,13 +120,12 @@ def compare(
     tree = WorkingTree()
     stale: list[tuple[Entry, list[int]]] = []
     untracked: list[str] = []
-    chunk: list[Entry] = []
-    for entry in entries(listing):
-        if entry.tag == "?":
-            if ".envsnap" not in entry.path.split("/"):
-                untracked.append(entry.path)
-        else:
-            chunk.append(entry)
+    chunk: list[Row] = []
+    for row in rows(listing):
+        if row[0] != "?":
+            chunk.append(row)
+        elif ".envsnap" not in row[4].split("/"):
+            untracked.append(row[4])
         if len(chunk) == _CHUNK:
             _sort_out(host, root, chunk, index_mtime_ns, tree, stale)
             chunk = []
@@ -138,44 +143,53 @@ def compare(
 def _sort_out(
     host: Host,
     root: str,
-    chunk: list[Entry],
+    chunk: list[Row],
     index_mtime_ns: int,
     tree: WorkingTree,
     stale: list[tuple[Entry, list[int]]],
 ) -> None:
     """Note what is gone, and put what is not plainly unchanged into `stale`."""
-    directories = sorted({entry.path.rpartition("/")[0] for entry in chunk} - {""})
-    stats = host.lstats(root, [*(entry.path for entry in chunk), *directories])
+    directories = sorted(_above(row[4] for row in chunk))
+    stats = host.lstats(root, [*(row[4] for row in chunk), *directories])
     # NOTE: a directory that has become a link does not hold the tracked files, though they can be reached through it.
-    not_there = {d for d, s in zip(directories, stats[len(chunk) :]) if s is None or not stat.S_ISDIR(s[0])}
-    for entry, now in zip(chunk, stats):
-        tag, mode, blob, stage, path, times, inode, size, flags = entry
+    gone = {d for d, s in zip(directories, stats[len(chunk) :]) if s is None or not stat.S_ISDIR(s[0])}
+    for row, now in zip(chunk, stats):
+        tag, mode, _, _, _, times, inode, size = row
+        if (  # most files, so this comes first and is kept short
+            now
+            and times == f"{now[3] // 10**9}:{now[3] % 10**9}\n  mtime: {now[2] // 10**9}:{now[2] % 10**9}"
+            and inode == str(now[4] & 0xFFFFFFFF)
+            and size == str(now[1] & 0xFFFFFFFF)
+            and now[2] < index_mtime_ns
+            and tag == "H"
+            and mode != SUBMODULE
+            and not gone
+        ):
+            continue
+        entry = Entry._make(row)
         if tag.islower():
             tree.assume_unchanged_count += 1
-        if stage != "0":
-            tree.unmerged.add(path)
-        if int(flags, 16) & INTENT_TO_ADD:
-            tree.intent_to_add.add(path)
-        skipped = tag in "Ss"
-        tree.skip_worktree_count += skipped
-        if now is None or (not_there and _below(path, not_there)) or stat.S_ISDIR(now[0]) != (mode == SUBMODULE):
-            if not skipped:
-                tree.differs[path] = None
-                tree.indexed[path] = Version(mode, blob)
-            continue
-        if mode == SUBMODULE:
-            tree.submodules[path] = blob
-            continue
-        _, now_size, mtime, ctime, now_inode = now
-        now_times = "%d:%d\n  mtime: %d:%d" % (*divmod(ctime, 10**9), *divmod(mtime, 10**9))
-        if (
-            times != now_times
-            or inode != str(now_inode & 0xFFFFFFFF)
-            or size != str(now_size & 0xFFFFFFFF)
-            or mtime >= index_mtime_ns
-            or stage != "0"
-        ):
+        if entry.stage != "0":
+            tree.unmerged.add(entry.path)
+        tree.skip_worktree_count += tag in "Ss"
+        if now is None or stat.S_ISDIR(now[0]) != (mode == SUBMODULE) or (gone and _below(entry.path, gone)):
+            if tag not in "Ss":
+                tree.differs[entry.path] = None
+                tree.indexed[entry.path] = Version(mode, entry.blob)
+        elif mode == SUBMODULE:
+            tree.submodules[entry.path] = entry.blob
+        else:
             stale.append((entry, now))
+
+
+def _above(paths: Iterable[str]) -> set[str]:
+    """All directories that lie above the paths."""
+    found: set[str] = set()
+    for path in {path.rpartition("/")[0] for path in paths}:
+        while path and path not in found:
+            found.add(path)
+            path = path.rpartition("/")[0]
+    return found
 
 
 def _below(path: str, directories: set[str]) -> bool:
@@ -223,7 +237,7 @@ def _hash_stale(
     for (entry, now), found in zip(stale, found_all):
         if isinstance(found, Version) and not file_modes and FILE[:3] == entry.mode[:3] == found.mode[:3]:
             found = Version(entry.mode, found.blob)
-        if found != (entry.mode, entry.blob) or entry.stage != "0" or entry.path in tree.intent_to_add:
+        if found != (entry.mode, entry.blob) or entry.stage != "0":
             tree.differs[entry.path] = found
             tree.indexed[entry.path] = Version(entry.mode, entry.blob)
             tree.sizes[entry.path] = now[1]

@@ -22,8 +22,6 @@ _SETTINGS = (
     # NOTE: empty, not "false": before Git 2.36 the value is a program, and "false" is one.
     "core.fsmonitor=",
     "core.hooksPath=/dev/null",
-    # A missing object of a partial clone is not fetched (Git before 2.45 does not know GIT_NO_LAZY_FETCH).
-    "protocol.allow=never",
 )
 
 
@@ -38,10 +36,6 @@ class Git:
     def request(self, *arguments: str, stdin: str = "") -> Request:
         """A request to `Host` that runs git with these arguments."""
         argv = ["git", "-C", self.directory]
-        if not self.bare:
-            # NOTE: keeps a hostile core.worktree from having git list another directory. Unlike --git-dir, it leaves
-            # git's own check of who owns the repository in force.
-            argv.append(f"--work-tree={self.directory}")
         for setting in _SETTINGS:
             argv += ["-c", setting]
         return ["run", [*argv, *arguments], self.environment, None, TIMEOUT_SECONDS, OUTPUT_LIMIT, stdin]
@@ -53,6 +47,8 @@ def git_in(host: Host, directory: str, bare: bool = False) -> Git:
     environment: dict[str, str | None] = {name: None for name in own if name.startswith("GIT_")}
     environment |= {
         "GIT_OPTIONAL_LOCKS": "0",
+        # A missing object of a partial clone is not fetched. Git before 2.45 does not know the first of these: it
+        # starts `git fetch`, which the second lets connect to nothing.
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": "none",
         "GIT_TERMINAL_PROMPT": "0",

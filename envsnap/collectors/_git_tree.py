@@ -10,14 +10,14 @@ from typing import Any
 
 from envsnap.collectors._git_clean import Config, is_true
 from envsnap.collectors._git_contents import Current, Stored, as_stored, read_blobs
-from envsnap.collectors._git_index import SUBMODULE, Version, WorkingTree, entries
+from envsnap.collectors._git_index import SUBMODULE, Version, WorkingTree, tracked
 from envsnap.collectors._git_patch import Side, file_patch
 from envsnap.collectors._git_run import Git
 from envsnap.host import Host
 from envsnap.reading import Found, Missing, Unavailable, Value, Why, attempt
 
-STAGED = ("diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "HEAD",
-          "--")  # fmt: skip
+STAGED = ("diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "--ignore-submodules=none",
+          "--ita-visible-in-index", "HEAD", "--")  # fmt: skip
 """The git command that compares the index with HEAD; it does not look at working files."""
 
 MAX_CHANGES = 1000
@@ -125,7 +125,7 @@ def read_tree(
 def _staged(told: Listings) -> dict[str, tuple[Version | None, Version | None]]:
     """Path -> what HEAD has and what the index has, where they differ."""
     if not told.head_tree:
-        return {e.path: (None, Version(e.mode, e.blob)) for e in entries(told.index) if e.tag != "?"}
+        return {e.path: (None, Version(e.mode, e.blob)) for e in tracked(told.index)}
     return {
         path: (_version(old_mode, old_blob), _version(new_mode, new_blob))
         for old_mode, new_mode, old_blob, new_blob, path in _STAGED.findall(told.staged)
@@ -157,11 +157,11 @@ def _changes(
         now = current[path]
         if path in staged:
             head = staged[path][0]
-        elif path in working.untracked or path in working.intent_to_add:
+        elif path in working.untracked:
             head = None
         else:
             head = working.indexed[path]
-        if now == head and path not in working.unmerged:
+        if now == head:
             continue
         raw = working.differs.get(path) or working.untracked.get(path) or now
         blob = Value(raw.blob) if isinstance(raw, Version) else raw
@@ -248,7 +248,7 @@ def _tree_id(
         return told.head_tree
     if unseen:
         raise Missing(Why.TOO_LARGE, f"{unseen} untracked files were not looked at")
-    files = {e.path: Version(e.mode, e.blob) for e in entries(told.index) if e.tag != "?"}
+    files = {e.path: Version(e.mode, e.blob) for e in tracked(told.index)}
     for path, now in current.items():
         if isinstance(now, Version):
             files[path] = now

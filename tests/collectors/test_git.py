@@ -212,6 +212,13 @@ def test_a_linked_worktree_has_a_head_index_and_log_of_its_own(tmp_path: Path, r
     assert seen(repo)["last_move.message"] == "reset: moving to HEAD"
 
 
+def test_a_linked_worktree_of_one_that_is_said_to_lie_elsewhere(tmp_path: Path, repo: Repo) -> None:
+    repo.commit({"a": "1\n"})
+    repo.git("worktree", "add", "-q", str(tmp_path / "other"))
+    repo.git("config", "core.worktree", str(tmp_path / "home"))
+    assert seen(Repo(tmp_path / "other"))["dirty"] is False  # git does not heed the setting there
+
+
 def test_a_shallow_clone(tmp_path: Path, repo: Repo) -> None:
     repo.commit()
     head = repo.commit()

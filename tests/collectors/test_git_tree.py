@@ -118,7 +118,23 @@ def test_intended_to_be_added(repo: Repo) -> None:
     repo.write({"b": "1\n", "empty": ""}).git("add", "--intent-to-add", "b", "empty")
     read = seen(repo)
     assert read.changed() == {"b": "added", "empty": "added"}
+    assert read["changed[b].blob"] == repo.git("hash-object", "b")
     assert read["tree_id"] == repo.tree_by_git() == applied(repo, read["patch"])
+
+
+def test_a_file_that_only_one_side_of_a_merge_has(repo: Repo) -> None:
+    repo.commit({"a": "1\n2\n3\n"})
+    repo.git("checkout", "-q", "-b", "other")
+    repo.git("mv", "a", "b")
+    repo.commit()
+    repo.git("checkout", "-q", "main")
+    repo.git("mv", "a", "c")
+    repo.commit()
+    repo.git("merge", "-q", "other", ok=False)
+    read = seen(repo)
+    assert read.changed() == {"b": "unmerged"}
+    assert read["changed[b].added_lines"] == 3
+    assert read["tree_id"] == repo.tree_by_git()
 
 
 # -- unchanged or not, without asking git ---------------------------------------------------------------------
@@ -186,6 +202,24 @@ def test_a_change_within_the_tick_in_which_the_index_was_written_is_found(repo: 
     assert seen(repo, host=SameTimes(repo.root))["dirty"] is False  # what any reader of times would say
     index_moment = moment
     assert seen(repo, host=SameTimes(repo.root)).changed() == {"a": "modified"}
+
+
+def test_another_file_with_the_same_size_and_times_is_looked_at(repo: Repo) -> None:
+    """Moved over the old one within a tick of the clock."""
+    repo.commit({"a": "1\n"})
+    repo.settle()
+
+    class OtherInode(Recorder):
+        def ask(self, requests: Sequence[Request]) -> list[Answer]:
+            answers = super().ask(requests)
+            for request, answer in zip(requests, answers):
+                if request[0] == "lstats" and answer[1]:
+                    answer[1][0][4] += 1
+            return answers
+
+    host = OtherInode(repo.root)
+    seen(repo, host=host)
+    assert host.hashed == ["a"]
 
 
 def test_changes_that_git_was_told_to_hide_are_seen(repo: Repo) -> None:
@@ -265,7 +299,7 @@ def test_links_are_changes_of_their_target_name_and_never_followed(tmp_path: Pat
 
 
 def test_a_directory_that_became_a_link_does_not_hold_its_files(tmp_path: Path, repo: Repo) -> None:
-    repo.commit({"etc/passwd": "1\n", "etc/sub/x": "1\n", "moved/a": "1\n"})
+    repo.commit({"etc/passwd": "1\n", "etc/sub/x": "1\n", "moved/deep/a": "1\n"})
     repo.settle()
     outside = tmp_path / "outside"
     (repo.root / "moved").rename(repo.root / "elsewhere")
@@ -278,9 +312,9 @@ def test_a_directory_that_became_a_link_does_not_hold_its_files(tmp_path: Path, 
         "etc": "untracked",
         "etc/passwd": "deleted",
         "etc/sub/x": "deleted",
-        "elsewhere/a": "untracked",
+        "elsewhere/deep/a": "untracked",
         "moved": "untracked",
-        "moved/a": "deleted",
+        "moved/deep/a": "deleted",
     }
     assert "hunter2" not in read["patch"]
     assert read["tree_id"] == repo.tree_by_git()
@@ -539,6 +573,41 @@ def test_a_patch_gives_up_finding_the_least_change_before_it_takes_long(monkeypa
     assert made.added_lines == made.deleted_lines
     assert made.added_lines is not None
     assert made.added_lines > 1000
+
+
+def test_the_patch_is_gits_own_where_there_is_but_one_way_to_write_it(repo: Repo) -> None:
+    body = "".join(f" {i}\n" for i in range(40))
+    repo.commit(
+        {
+            "edited": body,
+            "emptied": " 1\n",
+            "filled": "",
+            "gone": " 1\n 2\n",
+            "gone empty": "",
+            "mode": " 1\n",
+            "mode and more": " 1\n",
+            "no newline": " 1",
+            "newline": " 1\n 2",
+        }
+    )
+    edited = body.replace(" 3\n", " three\n").replace(" 20\n", "").replace(" 39\n", " 39\n 40\n 41\n")
+    repo.write({"edited": edited, "emptied": "", "filled": " 1\n", "new": " 1\n", "new\tempty": ""})
+    repo.write({"no newline": " 1\n", "newline": " 1\n 3", "mode and more": " 2\n", "dir/sp ace": " 1"})
+    for name in ("gone", "gone empty"):
+        (repo.root / name).unlink()
+    for name in ("mode", "mode and more", "new"):
+        (repo.root / name).chmod(0o755)
+    (repo.root / "link").symlink_to("new")
+    ours = seen(repo)["patch"]
+    repo.git("add", "-A")
+    theirs = repo.git("diff", "--cached", "--full-index", "--no-renames", "HEAD") + "\n"
+
+    def files(patch: str) -> list[str]:
+        return sorted(patch.split("\ndiff --git "), key=lambda part: part.removeprefix("diff --git "))
+
+    assert [part.strip("\n").removeprefix("diff --git ") for part in files(ours)] == [
+        part.strip("\n").removeprefix("diff --git ") for part in files(theirs)
+    ]
 
 
 def test_a_small_change_of_a_long_file_is_a_small_patch(repo: Repo) -> None:
