@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from envsnap.runs.columns import Columns
     from envsnap.runs.run import Run
+    from envsnap.runs.verdict import History
 
 FOLDER = ".envsnap"
 LONG_TEXT = 16 << 10
@@ -73,7 +74,7 @@ def _made(root: Path | None) -> Path:
 
 @dataclass(frozen=True)
 class Entry:
-    """One run as the index knows it. `metric` is the first the benchmark reported, None where it reported none."""
+    """One run as the index knows it. `metrics` are its figures as (name, value, unit), in the benchmark's order."""
 
     id: str
     group: str
@@ -85,12 +86,14 @@ class Entry:
     status: str
     command: str
     configuration: str
-    metric: str | None
-    value: float | None
-    unit: str
+    metrics: tuple[tuple[str, float, str], ...]
+
+    def value(self, name: str) -> float | None:
+        """The figure of that name, if the run has one."""
+        return next((value for metric, value, _ in self.metrics if metric == name), None)
 
 
-_COLUMNS = "id, grp, label, arm, idx, started_at, seconds, status, command, configuration, metric, value, unit"
+_COLUMNS = "id, grp, label, arm, idx, started_at, seconds, status, command, configuration, metrics"
 
 
 class Store:
@@ -133,7 +136,24 @@ class Store:
         with self._index() as index:
             self._catch_up(index)
             rows = index.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY started_at DESC, id DESC").fetchall()
-        return [Entry(*row) for row in rows]
+        return [Entry(*row[:10], tuple((m[0], m[1], m[2]) for m in json.loads(row[10]))) for row in rows]
+
+    def history(self, runs: Sequence[Run]) -> dict[str, History]:
+        """Other sessions of the same configuration and command as `runs`, by metric: how much they differ."""
+        from envsnap.runs.verdict import History
+
+        like = next((r for r in runs if r.status == "ok"), None)
+        if like is None:
+            return {}
+        alike = [e for e in self.entries() if _same_work(e, like) and e.group != like.group]
+        found = {}
+        for name in (m.name for m in like.metrics):
+            sessions: dict[tuple[str, str], list[float]] = {}
+            for entry in alike:
+                if (value := entry.value(name)) is not None:
+                    sessions.setdefault((entry.group, entry.arm), []).append(value)
+            found[name] = History(tuple(tuple(values) for values in sessions.values()))
+        return found
 
     def group(self, name: str) -> list[Run]:
         """The runs that a name stands for, in the order they ran.
@@ -239,8 +259,8 @@ def _connect(path: Path) -> sqlite3.Connection:
         try:
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS runs (id TEXT PRIMARY KEY, grp TEXT, label TEXT, arm TEXT, idx INTEGER,"
-                " started_at TEXT, seconds REAL, status TEXT, command TEXT, configuration TEXT, metric TEXT,"
-                " value REAL, unit TEXT)"
+                " started_at TEXT, seconds REAL, status TEXT, command TEXT, configuration TEXT,"
+                " metrics TEXT)"
             )
             return connection
         except sqlite3.DatabaseError as error:
@@ -252,14 +272,27 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _note(index: sqlite3.Connection, run: Run) -> None:
-    metric = run.metrics[0] if run.metrics else None
     before = run.snapshots.get("before")
     row = (
         run.id, run.group, run.label, run.arm, run.index, run.started_at, run.seconds, run.status,
-        json.dumps(run.command)[:2000], before.configuration_hash if before else "",
-        metric.name if metric else None, metric.value if metric else None, metric.unit if metric else "",
+        _command(run), before.configuration_hash if before else "",
+        json.dumps([[m.name, m.value, m.unit] for m in run.metrics]),
     )  # fmt: skip
     index.execute(f"INSERT OR REPLACE INTO runs ({_COLUMNS}) VALUES ({', '.join('?' * len(row))})", row)
+
+
+def _same_work(entry: Entry, run: Run) -> bool:
+    before = run.snapshots.get("before")
+    return (
+        entry.status == "ok"
+        and before is not None
+        and entry.configuration == before.configuration_hash
+        and entry.command == _command(run)
+    )
+
+
+def _command(run: Run) -> str:
+    return json.dumps(run.command)[:2000]
 
 
 def _is_run(name: str) -> bool:

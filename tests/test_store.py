@@ -132,4 +132,13 @@ def test_what_the_index_knows(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.save(replace(make_run("a-000b", "a", "x"), arm="b", metrics=(), status="failed"))
     (entry,) = store.entries()
-    assert (entry.arm, entry.metric, entry.status, entry.command) == ("b", None, "failed", '["bench", "-n", "3"]')
+    assert (entry.arm, entry.metrics, entry.status, entry.command) == ("b", (), "failed", '["bench", "-n", "3"]')
+
+
+def test_history_is_of_the_same_configuration_and_command(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    _three_groups(store)
+    store.save(replace(make_run("other", "other"), command=("another",)))
+    store.save(replace(make_run("bad", "bad"), status="failed"))
+    past = store.history(store.group("slow"))["speed"]
+    assert past.sessions == ((94.0, 94.0), (94.0, 94.0))

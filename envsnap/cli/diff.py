@@ -1,25 +1,30 @@
-"""Compare two snapshots: what changed, the likeliest causes of a slowdown first.
+"""Compare two snapshots or sets of runs: whether they differ in speed, then what changed, likeliest causes first.
 
-Identities and tunables are compared always, conditions (clocks, links) only between snapshots taken under load.
-Without arguments the two newest in .envsnap/ are compared, with one the newest against it. Exit code 0: same,
-1: different, 2: trouble, 3: same as far as known, but something is not (with --strict).
+A side is a file, or a name in the store: a label, LABEL@2 for the group before, last, last~1, the id of a group (/a and
+/b are its arms). Identities and tunables are compared always, conditions (clocks, links) only between states under
+load. Without arguments the two newest snapshots in .envsnap/ are compared, with one the newest against it. Exit code
+0: same, 1: different, 2: trouble, 3: same as far as known, but something is not (with --strict).
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envsnap.cli import EXIT_DIFFERENT, EXIT_OK, EXIT_UNKNOWN, Trouble
 from envsnap.cli import _arguments as shared
+
+if TYPE_CHECKING:
+    from envsnap.explain.explanation import Side
+    from envsnap.runs.compare import Comparison
 
 EXAMPLE = "envsnap diff fast.json slow.json"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
-    parser.add_argument("snapshots", nargs="*", metavar="SNAP", help="before and after; - is standard input")
+    parser.add_argument("snapshots", nargs="*", metavar="SIDE", help="before and after; - is standard input")
     parser.add_argument("--volatile", action="store_true", help="compare what moves by itself too (tolerantly)")
     parser.add_argument("--counters", action="store_true", help="compare counters too, as they stand")
     parser.add_argument("--labels", action="store_true", help="compare names and serials too")
@@ -27,43 +32,71 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="cut nothing")
     parser.add_argument("--strict", action="store_true", help="exit 3 where no change but something unknown was found")
     parser.add_argument("-q", "--quiet", action="store_true", help="the exit code alone")
+    parser.add_argument("--store", default="", metavar="DIR", help="folder that holds .envsnap (default: this one)")
     shared.add_format(parser, "json", "markdown")
 
 
 def run(args: Any) -> int:
     """Compare and print."""
     from envsnap.cli._output import emit, emit_json
+    from envsnap.cli._sides import load_side
     from envsnap.diff import diff
     from envsnap.keys import Kind
     from envsnap.report import diff as report
     from envsnap.report.lines import width_of
-    from envsnap.snapshot import load
 
     names = _names(args.snapshots)
-    sides = report.Sides(names, (load(names[0]), load(names[1])))
+    a, b = (load_side(name, args.store) for name in names)
+    sides = report.Sides(names, (a.snapshot, b.snapshot))
     asked = {Kind.VOLATILE: args.volatile, Kind.COUNTER: args.counters, Kind.LABEL: args.labels}
     found = diff(*sides.snapshots, also=[kind for kind, wanted in asked.items() if wanted])
+    comparison = _compared(a, b, args.store)
     if args.quiet:
         pass
     elif args.format == "json":
-        emit_json(report.as_json(found, sides))
+        document = report.as_json(found, sides)
+        if comparison:
+            from envsnap.report import runs
+
+            document["runs"] = runs.as_json(comparison)
+        emit_json(document)
     elif args.format == "markdown":
+        if comparison:
+            from envsnap.report import runs
+
+            sys.stdout.write(runs.markdown(comparison) + "\n")
         sys.stdout.write(report.markdown(found, sides, args.all))
     else:
+        if comparison:
+            from envsnap.report import runs
+
+            emit([*runs.text(comparison), []])
         emit(report.text(found, sides, width_of(sys.stdout), args.all, args.text))
     if found.changes:
         return EXIT_DIFFERENT
     return EXIT_UNKNOWN if args.strict and found.unknown else EXIT_OK
 
 
+def _compared(a: Side, b: Side, store: str) -> Comparison | None:
+    """The comparison of what was measured, where both sides are runs."""
+    if not a.runs or not b.runs:
+        return None
+    from pathlib import Path
+
+    from envsnap.runs.compare import compare
+    from envsnap.store import Store
+
+    return compare(a.runs, b.runs, Store(Path(store) if store else None).history(a.runs))
+
+
 def _names(given: list[str]) -> tuple[str, str]:
     from envsnap.store import newest
 
     if len(given) > 2:
-        raise Trouble(f"A diff takes two snapshots, not {len(given)}.")
+        raise Trouble(f"A diff takes two sides, not {len(given)}.")
     names = [*given, *map(str, newest(2 - len(given)))] if len(given) < 2 else given
     if len(names) < 2:
         raise Trouble("There are no two snapshots to compare.", ["envsnap", "capture"])
     if names == ["-", "-"]:
-        raise Trouble("Only one of the snapshots can come from standard input.")
+        raise Trouble("Only one of the sides can come from standard input.")
     return names[0], names[1]

@@ -30,8 +30,10 @@ def text(entries: Sequence[Entry], everything: bool = False) -> list[Line]:
 def _row(members: Sequence[Entry]) -> Line:
     newest = members[0]
     good = [m for m in members if m.status == "ok"]
-    values = [m.value for m in good if m.value is not None and m.metric == newest.metric]
-    figure = f"{newest.metric} {median(values):.4g} {newest.unit}" if values else "no figures"
+    figure = "no figures"
+    for metric, _, unit in newest.metrics[:1]:
+        values = [value for m in good if (value := m.value(metric)) is not None]
+        figure = f"{metric} {median(values):.4g} {unit}" if values else figure
     name = newest.group + (f"/{newest.arm}" if newest.arm else "")
     return [
         (f"{newest.started_at[:19].replace('T', ' ')}  ", "dim"),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from envsnap.reading import Json
 from envsnap.runs.metrics import Better, Metric
 from envsnap.runs.run import Run
-from envsnap.runs.speed import Share, Terms, split
+from envsnap.runs.speed import STEP_PARTS, Share, Terms, split
 from envsnap.runs.verdict import SAME_WITHIN, Design, History, Verdict, judge
 
 
@@ -40,9 +40,15 @@ class Comparison:
 
 
 def compare(
-    a: Sequence[Run], b: Sequence[Run], history: Sequence[Sequence[Run]] = (), same_within: float = SAME_WITHIN
+    a: Sequence[Run],
+    b: Sequence[Run],
+    history: Mapping[str, History] | None = None,
+    same_within: float = SAME_WITHIN,
 ) -> Comparison:
-    """Compare two sets of runs; failed ones are left out and said. `history`: earlier sessions of one configuration."""
+    """Compare two sets of runs; failed ones are left out and said.
+
+    `history` holds other sessions of one configuration by metric, as `Store.history` finds them.
+    """
     good_a, good_b = [r for r in a if r.status == "ok"], [r for r in b if r.status == "ok"]
     notes = [
         f"{len(every) - len(good)} of {len(every)} runs of {name} did not succeed and are left out: {_reasons(every)}."
@@ -52,7 +58,7 @@ def compare(
     design = design_of(good_a, good_b)
     if design is Design.INTERLEAVED:
         good_a, good_b = _pairs(good_a, good_b)
-    judged = tuple(_judge(name, good_a, good_b, design, history, same_within) for name in _common(good_a, good_b))
+    judged = tuple(_judge(name, good_a, good_b, design, history or {}, same_within) for name in _common(good_a, good_b))
     notes += [w for run in (*good_a, *good_b) for w in run.warnings]
     return Comparison(
         design=design,
@@ -102,13 +108,12 @@ def _judge(
     a: Sequence[Run],
     b: Sequence[Run],
     design: Design,
-    history: Sequence[Sequence[Run]],
+    history: Mapping[str, History],
     same_within: float,
 ) -> Judged:
     values_a, values_b = _values(a, name), _values(b, name)
-    past = History(tuple(v for session in history if (v := _values([r for r in session if r.status == "ok"], name))))
     metric = next(m for m in a[0].metrics if m.name == name)
-    return Judged(metric, values_a, values_b, judge(values_a, values_b, design, past, same_within))
+    return Judged(metric, values_a, values_b, judge(values_a, values_b, design, history.get(name), same_within))
 
 
 def _shares(judged: Sequence[Judged]) -> list[Share]:
@@ -122,8 +127,17 @@ def _shares(judged: Sequence[Judged]) -> list[Share]:
         speed = speed or figures.get("output_tokens_per_second")
         if speed is None:
             return []
-        sides.append(Terms(speed, figures.get("accept_length"), figures.get("step_seconds")))
+        sides.append(_terms(speed, figures))
     return split(*sides)
+
+
+def _terms(speed: float, figures: dict[str, float]) -> Terms:
+    """One side's terms. A timed verify step stands for the whole step where nothing else tells how long that took."""
+    accept, step = figures.get("accept_length"), figures.get("step_seconds")
+    parts = {part: figures[f"{part}_seconds"] for part in STEP_PARTS if f"{part}_seconds" in figures}
+    if step is None and accept is None and "verify" in parts:
+        step = sum(parts.values())
+    return Terms(speed, accept, step, parts or None)
 
 
 def _obstacles(a: Sequence[Run], b: Sequence[Run]) -> list[str]:

@@ -221,7 +221,7 @@ def section(samples: Columns, window: tuple[float, float] | None, seconds: float
         cpus = {str(c) for c in inside.columns.get(f"worker[{worker}].cpu", ()) if c is not None}
         if cpus:
             values[f"during.worker[{worker}].cpus"] = sorted(cpus, key=lambda c: (len(c), c))
-    return Section("ok", False, seconds, METHOD, values=values)
+    return Section("ok", True, seconds, METHOD, values=values)
 
 
 def _instances(samples: Columns, owner: str) -> list[str]:
