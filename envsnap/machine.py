@@ -172,7 +172,7 @@ def op_blob_hash(path, limit=64 << 20, algorithm="sha1"):
         digest = hashlib.new(algorithm, b"blob %d\0" % size)
         lines = done = 0
         while done < size:
-            chunk = os.read(fd, 1 << 20)
+            chunk = os.read(fd, min(1 << 20, size - done))
             if not chunk:
                 break
             done += len(chunk)

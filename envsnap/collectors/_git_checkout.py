@@ -11,13 +11,16 @@ from envsnap.cache import Cache
 from envsnap.collectors._git_clean import Config
 from envsnap.collectors._git_find import Place, places_at
 from envsnap.collectors._git_history import HISTORY, history
-from envsnap.collectors._git_index import LISTING, WorkingTree, compare
+from envsnap.collectors._git_index import WorkingTree, compare
+from envsnap.collectors._git_listing import LISTING
 from envsnap.collectors._git_run import Git, git_in, output_of
 from envsnap.collectors._git_tree import STAGED, Listings, Submodule, Tree, read_tree
 from envsnap.host import Host, Request, value_of
 from envsnap.reading import Found, Missing, Unavailable, Value, Why, attempt
 
 MAX_SUBMODULES = 16
+"""How many of a repository's submodules are looked into."""
+MAX_LISTED_SUBMODULES = 256
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class Reader:
 
     def _submodules(self, git: Git, working: WorkingTree) -> dict[str, Submodule | None]:
         """The state of each submodule, None where it is not checked out."""
+        if len(working.submodules) > MAX_LISTED_SUBMODULES:
+            raise Missing(Why.TOO_LARGE, f"the repository has {len(working.submodules)} submodules")
         roots = {path: f"{git.directory.rstrip('/')}/{path}" for path in sorted(working.submodules)}
         places = places_at(self.host, roots.values()) if roots else {}
         chosen = [path for path, root in roots.items() if root in places][: self.submodules_left]
@@ -81,6 +86,7 @@ class Reader:
             path: [["stat", f"{places[roots[path]].git_dir}/index"], *requests(inner[path], commits=1)]
             for path in chosen
         }
+        # NOTE: not side by side: each index's time has to be from before git read it.
         answers = iter(self.host.found([request for path in chosen for request in asked[path]]))
         found = {path: _not_chosen(places.get(root)) for path, root in roots.items() if path not in inner}
         for path in chosen:

@@ -15,7 +15,8 @@ from envsnap.collectors._git_clean import (
     is_lfs_pointer,
     lfs_pointer,
 )
-from envsnap.collectors._git_index import EXECUTABLE, FILE, Version, WorkingTree, blob_name
+from envsnap.collectors._git_index import WorkingTree
+from envsnap.collectors._git_listing import EXECUTABLE, FILE, Version, blob_name
 from envsnap.collectors._git_run import Git, output_of
 from envsnap.host import Host, Request
 from envsnap.reading import Found, Unavailable, Value, Why
@@ -25,7 +26,7 @@ MAX_CONVERTED = 5000
 MAX_TEXT_BYTES = 1 << 20
 """Largest content that is read of one file or blob."""
 MAX_UNTRACKED_TEXT_BYTES = 200_000
-MAX_TEXTS_BYTES = 16 << 20
+MAX_TEXTS_BYTES = 8 << 20
 """Content that is read in all, of files and of blobs."""
 
 Current = Version | Unavailable | None

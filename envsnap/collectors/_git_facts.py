@@ -18,6 +18,7 @@ from envsnap.reading import Error, Found, Unavailable, Value, Why, attempt
 
 RECENT_COMMITS = 20
 RECENT_STASHES = 10
+MAX_REMOTES = 50
 
 Fact = tuple[str, tuple[str | int, ...], Found]
 """A key below `repo[]`, the instances it takes, and the reading."""
@@ -101,9 +102,9 @@ def _of_config(config: Found) -> Iterator[Fact]:
         yield "remote", (), config
         yield "sparse_checkout", (), config
         return
-    for name, values in config.value.items():
-        if match := re.fullmatch(r"remote\.(.+)\.url", name, re.DOTALL):
-            yield "remote[].url", (match.group(1),), Value(without_user(values[0]))
+    remotes = [name for name in config.value if name.startswith("remote.") and name.endswith(".url") and len(name) > 11]
+    for name in remotes[:MAX_REMOTES]:
+        yield "remote[].url", (name[7:-4],), Value(without_user(config.value[name][0]))
     yield "sparse_checkout", (), Value(is_true(config.value, "core.sparsecheckout"))
 
 

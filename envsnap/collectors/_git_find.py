@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -98,13 +99,13 @@ def places_at(host: Host, tops: Iterable[str], may_be_bare: Iterable[str] = ()) 
         if _is_text(pointer) and value_of(pointer).startswith("gitdir:"):
             pointers[top] = posixpath.normpath(posixpath.join(top, value_of(pointer)[7:].strip()))
         elif _is_text(head):
-            places[top] = Place(top, inner, inner, value_of(head).strip())
+            places[top] = Place(top, inner, inner, _line(head))
         elif isinstance(head, Unavailable) and head.why is Why.DENIED:
             places[top] = Place(top, inner, inner, "")
     for path in bare:
         objects, head = next(answers), next(answers)
         if isinstance(objects, Value) and _is_text(head) and path not in places and path not in pointers:
-            places[path] = Place(path, path, path, value_of(head).strip(), bare=True)
+            places[path] = Place(path, path, path, _line(head), bare=True)
     return places | _linked(host, pointers)
 
 
@@ -121,8 +122,13 @@ def _linked(host: Host, pointers: dict[str, str]) -> dict[str, Place]:
         head, common = next(answers), next(answers)
         shared = posixpath.normpath(posixpath.join(git_dir, value_of(common).strip())) if _is_text(common) else git_dir
         if _is_text(head):
-            places[top] = Place(top, git_dir, shared, value_of(head).strip())
+            places[top] = Place(top, git_dir, shared, _line(head))
     return places
+
+
+def _line(found: Found) -> str:
+    """The first line of a text; a NUL ends it too, since it can stand in no name."""
+    return re.split(r"[\n\0]", str(value_of(found)))[0].strip()
 
 
 def _is_text(found: Found) -> bool:

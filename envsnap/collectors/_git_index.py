@@ -15,16 +15,13 @@ import re
 import stat
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from envsnap.cache import SETTLED_SECONDS, Cache
+from envsnap.collectors._git_listing import EXECUTABLE, FILE, LINK, SUBMODULE, Entry, Row, Version, blob_name, rows
 from envsnap.host import Host, HostError
 from envsnap.reading import Error, Found, Json, Missing, Unavailable, Value, Why
-
-LISTING = ("ls-files", "-z", "-v", "-s", "-c", "-o", "--exclude-standard", "--debug")
-"""The git command whose output this module understands: all that the index holds, and untracked files."""
 
 MANY = 200
 """Files whose times alone say nothing, from which on it is remembered which of them were unchanged."""
@@ -35,33 +32,8 @@ MAX_UNTRACKED_FILE_BYTES = 16 << 20
 MAX_UNTRACKED_BYTES = 64 << 20
 _CHUNK = 8192
 
-FILE, EXECUTABLE, LINK, SUBMODULE = "100644", "100755", "120000", "160000"
-
-_ENTRY = re.compile(
-    r"([?A-Za-z]) (?:([0-7]{6}) ([0-9a-f]{40,64}) ([0-3])\t)?([^\0]+)\0"
-    r"(?:  ctime: (\d+:\d+\n  mtime: \d+:\d+)\n  dev: \d+\tino: (\d+)\n  uid: \d+\tgid: \d+\n"
-    r"  size: (\d+)\tflags: [0-9a-f]+\n)?"
-)
-
-
-class Entry(NamedTuple):
-    """A line of the listing, all of it text; an untracked file has a tag and a path alone."""
-
-    tag: str
-    mode: str
-    blob: str
-    stage: str
-    path: str
-    times: str
-    inode: str
-    size: str
-
-
-class Version(NamedTuple):
-    """A file as git would store it: its mode (six octal digits) and the hash of its blob."""
-
-    mode: str
-    blob: str
+Stale = tuple[Entry, list[int]]
+"""A file that its times do not show to be unchanged, and its status: see `machine.op_lstats`."""
 
 
 @dataclass
@@ -85,27 +57,6 @@ class WorkingTree:
     skip_worktree_count: int = 0
 
 
-Row = tuple[str, ...]
-"""An `Entry` before it is made one, which takes its time for thousands of files."""
-
-
-def rows(listing: str) -> Iterator[Row]:
-    """The lines of a listing. Raises: HostError where the output is not what `LISTING` prints."""
-    position = 0
-    for match in _ENTRY.finditer(listing):
-        if match.start() != position:
-            break
-        position = match.end()
-        yield match.groups("")
-    if position != len(listing):
-        raise HostError("git's listing of the index has an unknown form")
-
-
-def tracked(listing: str) -> Iterator[Entry]:
-    """What the index holds, by its listing. Raises: as `rows` does."""
-    return (Entry._make(row) for row in rows(listing) if row[0] != "?")
-
-
 def compare(
     host: Host, root: str, listing: str, index_mtime_ns: int, file_modes: bool, algorithm: str, held: Cache
 ) -> WorkingTree:
@@ -118,7 +69,7 @@ def compare(
     Raises: Missing where more files need to be hashed than is sensible.
     """
     tree = WorkingTree()
-    stale: list[tuple[Entry, list[int]]] = []
+    stale: list[Stale] = []
     untracked: list[str] = []
     chunk: list[Row] = []
     for row in rows(listing):
@@ -146,7 +97,7 @@ def _sort_out(
     chunk: list[Row],
     index_mtime_ns: int,
     tree: WorkingTree,
-    stale: list[tuple[Entry, list[int]]],
+    stale: list[Stale],
 ) -> None:
     """Note what is gone, and put what is not plainly unchanged into `stale`."""
     directories = sorted(_above(row[4] for row in chunk))
@@ -199,7 +150,7 @@ def _below(path: str, directories: set[str]) -> bool:
     return False
 
 
-def _fingerprint(stale: list[tuple[Entry, list[int]]]) -> str:
+def _fingerprint(stale: list[Stale]) -> str:
     """A hash of what the files are by their times, empty where they are too few to remember.
 
     In a container's image all times and inodes differ from those that git noted when the image was made: without
@@ -211,22 +162,21 @@ def _fingerprint(stale: list[tuple[Entry, list[int]]]) -> str:
     return hashlib.sha256(identity.encode("ascii")).hexdigest()
 
 
-def _not_known(stale: list[tuple[Entry, list[int]]], fingerprint: str, known: Json) -> list[tuple[Entry, list[int]]]:
+def _not_known(stale: list[Stale], fingerprint: str, known: Json) -> list[Stale]:
     """Those not known to be unchanged from when the same files were hashed before."""
-    if not isinstance(known, list) or len(known) != 2 or known[0] != fingerprint:
+    if not isinstance(known, list) or len(known) != 2 or known[0] != fingerprint or not isinstance(known[1], list):
         return stale
-    return [item for item in stale if item[0].path in known[1]]
+    changed = set(map(str, known[1]))
+    return [item for item in stale if item[0].path in changed]
 
 
-def _settled(stale: list[tuple[Entry, list[int]]]) -> bool:
+def _settled(stale: list[Stale]) -> bool:
     """Whether no file is so fresh that it could change again within one tick of its times."""
     newest = max((max(now[2], now[3]) for _, now in stale), default=0)
     return time.time() - newest / 1e9 > SETTLED_SECONDS
 
 
-def _hash_stale(
-    host: Host, root: str, stale: list[tuple[Entry, list[int]]], tree: WorkingTree, file_modes: bool, algorithm: str
-) -> None:
+def _hash_stale(host: Host, root: str, stale: list[Stale], tree: WorkingTree, file_modes: bool, algorithm: str) -> None:
     size = sum(now[1] for _, now in stale)
     if len(stale) > MAX_STALE or size > MAX_STALE_BYTES:
         raise Missing(
@@ -307,8 +257,3 @@ def _version(path: str, mode: int, found: Found, tree: WorkingTree, algorithm: s
         tree.targets[path] = str(found.value).encode("utf-8", "surrogateescape")
         return Version(LINK, blob_name(tree.targets[path], algorithm))
     return Version(EXECUTABLE if mode & 0o100 else FILE, found.value["hash"])
-
-
-def blob_name(data: bytes, algorithm: str) -> str:
-    """Git's name of a blob with this content."""
-    return hashlib.new(algorithm, b"blob %d\0" % len(data) + data).hexdigest()

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 CONTEXT = 3
 MAX_STEPS = 300_000
-"""Steps of comparing that one file may take, about a tenth of a second. What is left then counts as replaced."""
+"""Steps of comparing lines, about a tenth of a second, that one file may take."""
 
 
 class Side(NamedTuple):
@@ -19,15 +19,19 @@ class Side(NamedTuple):
 
 
 class FilePatch(NamedTuple):
-    """The patch of one file; no counts where it is binary."""
+    """The patch of one file; no counts where it is binary. `steps` is the work that it took."""
 
     text: str
     added_lines: int | None
     deleted_lines: int | None
+    steps: int = 0
 
 
-def file_patch(path: str, old: Side | None, new: Side | None) -> FilePatch:
-    """The patch that makes `new` of `old`; None stands for no file."""
+def file_patch(path: str, old: Side | None, new: Side | None, steps: int = MAX_STEPS) -> FilePatch:
+    """The patch that makes `new` of `old`; None stands for no file.
+
+    After that many steps of looking for equal lines, what is left counts as replaced.
+    """
     if old and new and old.mode[:3] != new.mode[:3]:
         # As git does it: a link that becomes a file is deleted and created.
         gone, made = file_patch(path, old, None), file_patch(path, None, new)
@@ -55,11 +59,12 @@ def file_patch(path: str, old: Side | None, new: Side | None) -> FilePatch:
     # Git ends a name that holds blanks with a tab, so that it is seen where it ends.
     head += [f"{sign} {name}{chr(9) if ' ' in name else ''}" for sign, name in (("---", from_name), ("+++", to_name))]
     a, b = _lines(before), _lines(after)
-    regions = _changed_regions(a, b)
+    regions, taken = _changed_regions(a, b, min(steps, MAX_STEPS))
     return FilePatch(
         "\n".join(head) + "\n" + "".join(_hunks(a, b, regions)),
         sum(b_end - b_start for _, _, b_start, b_end in regions),
         sum(a_end - a_start for a_start, a_end, _, _ in regions),
+        taken,
     )
 
 
@@ -78,7 +83,8 @@ Region = tuple[int, int, int, int]
 """Lines a[start:end] that became b[start:end]: a's start and end, b's start and end."""
 
 
-def _changed_regions(a: list[str], b: list[str]) -> list[Region]:
+def _changed_regions(a: list[str], b: list[str], steps: int) -> tuple[list[Region], int]:
+    """Where the two differ, and how many steps it took to find out."""
     prefix = 0
     while prefix < min(len(a), len(b)) and a[prefix] == b[prefix]:
         prefix += 1
@@ -86,19 +92,20 @@ def _changed_regions(a: list[str], b: list[str]) -> list[Region]:
     while suffix < min(len(a), len(b)) - prefix and a[-1 - suffix] == b[-1 - suffix]:
         suffix += 1
     middle_a, middle_b = a[prefix : len(a) - suffix], b[prefix : len(b) - suffix]
+    matches, taken = _matches(middle_a, middle_b, steps)
     regions = []
     at_a = at_b = 0
-    for start_a, start_b, size in [*_matches(middle_a, middle_b), (len(middle_a), len(middle_b), 0)]:
+    for start_a, start_b, size in [*matches, (len(middle_a), len(middle_b), 0)]:
         if at_a < start_a or at_b < start_b:
             regions.append((prefix + at_a, prefix + start_a, prefix + at_b, prefix + start_b))
         at_a, at_b = start_a + size, start_b + size
-    return regions
+    return regions, taken
 
 
-def _matches(a: list[str], b: list[str]) -> list[tuple[int, int, int]]:
-    """Runs of equal lines, in order: start in a, start in b, length."""
+def _matches(a: list[str], b: list[str], steps: int) -> tuple[list[tuple[int, int, int]], int]:
+    """Runs of equal lines, in order (start in a, start in b, length), and the steps that it took to find them."""
     if not a or not b:
-        return []
+        return [], 0
     from collections import Counter
     from difflib import SequenceMatcher
 
@@ -110,13 +117,13 @@ def _matches(a: list[str], b: list[str]) -> list[tuple[int, int, int]]:
     for line in a:
         cost.append(cost[-1] + 1 + min(most, occurrences[line]))
     found = []
-    steps = MAX_STEPS
+    taken = 0
     pending = [(0, len(a), 0, len(b))]
     while pending:
         a_start, a_end, b_start, b_end = pending.pop()
-        steps -= cost[a_end] - cost[a_start]
-        if steps < 0:
+        if taken + cost[a_end] - cost[a_start] > steps:
             break
+        taken += cost[a_end] - cost[a_start]
         match = matcher.find_longest_match(a_start, a_end, b_start, b_end)
         if match.size:
             found.append((match.a, match.b, match.size))
@@ -124,7 +131,7 @@ def _matches(a: list[str], b: list[str]) -> list[tuple[int, int, int]]:
                 pending.append((a_start, match.a, b_start, match.b))
             if match.a + match.size < a_end and match.b + match.size < b_end:
                 pending.append((match.a + match.size, a_end, match.b + match.size, b_end))
-    return sorted(found)
+    return sorted(found), taken
 
 
 def _hunks(a: list[str], b: list[str], regions: list[Region]) -> Iterator[str]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from envsnap.collectors._git_clean import Config, is_true
 from envsnap.collectors._git_contents import Current, Stored, as_stored, read_blobs
-from envsnap.collectors._git_index import SUBMODULE, Version, WorkingTree, tracked
+from envsnap.collectors._git_index import WorkingTree
+from envsnap.collectors._git_listing import SUBMODULE, Version, tracked, tree_name
 from envsnap.collectors._git_patch import Side, file_patch
 from envsnap.collectors._git_run import Git
-from envsnap.host import Host
+from envsnap.host import Host, HostError
 from envsnap.reading import Found, Missing, Unavailable, Value, Why, attempt
 
 STAGED = ("diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames", "--ignore-submodules=none",
@@ -22,6 +21,8 @@ STAGED = ("diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames"
 
 MAX_CHANGES = 1000
 MAX_PATCH_BYTES = 1 << 20
+MAX_STEPS = 2_000_000
+"""Steps of comparing lines, about half a second, that all files of a repository may take together."""
 
 _STAGED = re.compile(r":([0-7]{6}) ([0-7]{6}) ([0-9a-f]+) ([0-9a-f]+) [A-Z]\d*\0([^\0]+)\0")
 _NOT_COMPARED = Unavailable(Why.OFF, "no difference was made of it")
@@ -126,6 +127,8 @@ def _staged(told: Listings) -> dict[str, tuple[Version | None, Version | None]]:
     """Path -> what HEAD has and what the index has, where they differ."""
     if not told.head_tree:
         return {e.path: (None, Version(e.mode, e.blob)) for e in tracked(told.index)}
+    if _STAGED.sub("", told.staged):
+        raise HostError("git's comparison of the index with HEAD has an unknown form")
     return {
         path: (_version(old_mode, old_blob), _version(new_mode, new_blob))
         for old_mode, new_mode, old_blob, new_blob, path in _STAGED.findall(told.staged)
@@ -192,7 +195,7 @@ def _dirty(changes: Iterable[Change], submodules: Mapping[str, Submodule | None]
 def _patch(changes: Iterable[Change], blobs: Mapping[str, bytes], stored: Stored) -> tuple[str, bool]:
     """The patch of all changes, and whether it lacks any; fills in the changes' counts of lines."""
     parts = []
-    room = MAX_PATCH_BYTES
+    room, steps = MAX_PATCH_BYTES, MAX_STEPS
     truncated = False
     for change in changes:
         try:
@@ -202,7 +205,8 @@ def _patch(changes: Iterable[Change], blobs: Mapping[str, bytes], stored: Stored
             change.added_lines = change.deleted_lines = Unavailable(missing.why, missing.detail)
             truncated = True
             continue
-        made = file_patch(change.path, old, new)
+        made = file_patch(change.path, old, new, steps)
+        steps -= made.steps
         binary = Unavailable(Why.NOT_SUPPORTED, "a binary file")
         change.added_lines = binary if made.added_lines is None else Value(made.added_lines)
         change.deleted_lines = binary if made.deleted_lines is None else Value(made.deleted_lines)
@@ -225,11 +229,8 @@ def _side(version: Current, blobs: Mapping[str, bytes], data: bytes | None = Non
         return Side(*version, f"Subproject commit {version.blob}\n".encode("ascii"))
     data = blobs.get(version.blob) if data is None else data
     if data is None:
-        raise Missing(Why.TOO_LARGE, "its content was not read")
+        raise Missing(Why.TOO_LARGE, "too large to compare, or not in the repository")
     return Side(*version, data)
-
-
-# -- the hash of all content ----------------------------------------------------------------------------------
 
 
 def _tree_id(
@@ -260,31 +261,4 @@ def _tree_id(
         if not isinstance(submodule.tree_id, Value):
             raise Missing(Why.NOT_SUPPORTED, f"the content of the submodule {path} is not known")
         files[path] = Version(SUBMODULE, submodule.tree_id.value)
-    return _write_tree(files, told.algorithm)
-
-
-def _write_tree(files: Mapping[str, Version], algorithm: str) -> str:
-    """Git's hash of a tree with these files."""
-    top: dict[str, Any] = {}
-    for path, version in files.items():
-        *directories, name = path.split("/")
-        at = top
-        for directory in directories:
-            at = at.setdefault(directory, {})
-            if not isinstance(at, dict):
-                raise Missing(Why.TORN, f"{path} lies below a file")
-        at[name] = version
-    return _hash_directory(top, algorithm).hex()
-
-
-def _hash_directory(directory: dict[str, Any], algorithm: str) -> bytes:
-    rows = []
-    for name, entry in directory.items():
-        data = name.encode("utf-8", "surrogateescape")
-        if isinstance(entry, dict):
-            rows.append((data + b"/", b"40000 " + data + b"\0" + _hash_directory(entry, algorithm)))
-        else:
-            rows.append((data, entry.mode.encode("ascii") + b" " + data + b"\0" + bytes.fromhex(entry.blob)))
-    rows.sort()
-    body = b"".join(row for _, row in rows)
-    return hashlib.new(algorithm, b"tree %d\0" % len(body) + body).digest()
+    return tree_name(files, told.algorithm)
