@@ -136,7 +136,7 @@ class Store:
         with self._index() as index:
             self._catch_up(index)
             rows = index.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY started_at DESC, id DESC").fetchall()
-        return [Entry(*row[:10], tuple((m[0], m[1], m[2]) for m in json.loads(row[10]))) for row in rows]
+        return [Entry(*row[:10], metrics=tuple((m[0], m[1], m[2]) for m in json.loads(row[10]))) for row in rows]
 
     def history(self, runs: Sequence[Run]) -> dict[str, History]:
         """Other sessions of the same configuration and command as `runs`, by metric: how much they differ."""
