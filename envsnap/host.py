@@ -88,10 +88,10 @@ class Host:
         """Text of files, and of every file that matches where a path is a shell pattern, in one batch.
 
         What was asked for -> path -> reading, without surrounding white space. A pattern that matches nothing
-        holds nothing; one that failed stands under itself.
+        holds nothing; one that failed stands under itself. Files that a pattern finds have at most 64 KiB.
         """
         wanted = list(dict.fromkeys(paths))
-        requests = [["read_matching" if _is_pattern(path) else "read", path, limit] for path in wanted]
+        requests = [["read_matching", p, 1 << 16] if _is_pattern(p) else ["read", p, limit] for p in wanted]
         texts: dict[str, dict[str, Found]] = {}
         for path, found in zip(wanted, self.found(requests)):
             if _is_pattern(path) and isinstance(found, Value) and isinstance(found.value, dict):
@@ -247,9 +247,21 @@ class RecordingHost(Host):
         return answers
 
 
+_TIMES = {"run": 4, "within": 1, "usage": 3, "holders": 3, "http": 3, "busiest": 1}
+"""Where a request says how long it may take."""
+
+
 def call_id(request: Request) -> str:
-    """What names a request in a recording: all of it, except how long a program was given."""
-    if request and request[0] == "run":
-        _, argv, env, cwd, _timeout, limit, stdin = request
-        request = ["run", argv, env, cwd, limit, stdin]
-    return json.dumps(request, sort_keys=True)
+    """What names a request in a recording: all of it, except how long it was given."""
+    return json.dumps(timeless(request), sort_keys=True)
+
+
+def timeless(request: Request) -> list[Json]:
+    """A request with null where it says how long it may take."""
+    if not request:
+        return []
+    when = _TIMES.get(request[0]) if isinstance(request[0], str) else None
+    parts: list[Json] = [None if index == when else part for index, part in enumerate(request)]
+    if parts[0] == "within" and len(parts) > 2:
+        parts[2] = [timeless(inner) for inner in parts[2]]
+    return parts

@@ -140,16 +140,16 @@ def switch(text: str) -> bool:
         return True
     if word in ("0", "n", "off", "disabled", "false"):
         return False
-    raise Missing(Why.NOT_SUPPORTED, f"it says {text!r}, neither on nor off")
+    raise Missing(Why.NOT_SUPPORTED, f"it says neither on nor off: {text[:80]!r}")
 
 
 def chosen(text: str) -> str:
     """The bracketed one of several words, `always [madvise] never`, or the only one."""
-    match = re.search(r"\[([^\]]+)\]", text)
-    if match:
-        return match.group(1)
+    word, bracket, _ = text.partition("[")[2].partition("]")
+    if word and bracket:
+        return word
     if len(text.split()) != 1:
-        raise Missing(Why.NOT_SUPPORTED, f"it says {text!r}, and chooses none")
+        raise Missing(Why.NOT_SUPPORTED, f"it chooses none: {text[:80]!r}")
     return text
 
 

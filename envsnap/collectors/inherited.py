@@ -149,7 +149,7 @@ def _bound(limits: Found, name: str, place: int) -> int:
 
 def status_fields(text: str) -> dict[str, str]:
     """Name -> text of the lines of a process's status file."""
-    return dict(re.findall(r"^(\w+):[ \t]*(.*?)[ \t]*$", text, re.M))
+    return {name: value.strip() for name, value in re.findall(r"^(\w+):(.*)$", text, re.M)}
 
 
 def named(found: Found, name: str) -> Json:

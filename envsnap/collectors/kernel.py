@@ -128,8 +128,8 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     yield from readings(files, _FACTS)
     yield "kernel.migration_cost_nanoseconds", _first(files, _MIGRATION_COST)
     yield "kernel.base_slice_nanoseconds", _first(files, _BASE_SLICE)
-    yield from _module_versions(files)
     yield from _boot_parameters.collect(files["/proc/cmdline"])
+    yield from _module_versions(files)
 
 
 def _module_files() -> Iterator[str]:
@@ -171,7 +171,7 @@ def _first(files: Files, places: tuple[str, ...]) -> Found:
 def _in_round_brackets(text: str) -> str:
     match = re.search(r"\((\w+)\)", text)
     if not match:
-        raise Missing(Why.NOT_SUPPORTED, f"it says {text!r}, and chooses none")
+        raise Missing(Why.NOT_SUPPORTED, f"it chooses none: {text[:80]!r}")
     return match.group(1)
 
 

@@ -95,7 +95,7 @@ def _load(text: str) -> list[float | int]:
 def parse_stat(text: str) -> dict[str, str]:
     """Lines of /proc/stat that hold one number, by name, and steal time of all CPUs as `cpu_steal`."""
     fields = dict(re.findall(r"^(\w+) (\d+)$", text, re.M))
-    total = re.search(r"^cpu +((?:\d+ ?)+)$", text, re.M)
+    total = re.search(r"^cpu +(\d[\d ]*)$", text, re.M)
     if total and len(total.group(1).split()) > 7:
         fields["cpu_steal"] = total.group(1).split()[7]
     return fields
@@ -121,6 +121,8 @@ def _pressure(resource: str, found: Found) -> Iterator[tuple[str, Found]]:
 def parse_pressure(text: str) -> dict[str, tuple[float, int]]:
     """some and full -> percent of the last 10 s, microseconds in all."""
     lines = re.findall(r"^(some|full) avg10=([0-9.]+) .*total=(\d+)$", text, re.M)
+    if not lines:
+        raise Missing(Why.NOT_SUPPORTED, "no line of a form that is known")
     return {extent: (float(percent), int(total)) for extent, percent, total in lines}
 
 

@@ -25,7 +25,7 @@ def _after_colon(text: str) -> str:
 def _rate(text: str, part: str) -> str:
     match = re.fullmatch(r"(?P<gbps>[0-9.]+) Gb/sec(?: \((?P<lanes>\d+)X(?: (?P<signalling>\w+))?\))?", text)
     if not match or match[part] is None:
-        raise Missing(Why.NOT_SUPPORTED, f"its rate is {text!r}")
+        raise Missing(Why.NOT_SUPPORTED, f"its rate is {text[:80]!r}")
     return match[part]
 
 

@@ -96,6 +96,11 @@ def test_the_bracketed_word_is_chosen(text: str, chosen: str) -> None:
     assert _files.chosen(text) == chosen
 
 
+def test_brackets_made_to_be_slow_to_match_choose_nothing() -> None:
+    with pytest.raises(Missing):
+        _files.chosen("[" * 1_000_000 + " x")
+
+
 def test_several_words_without_brackets_choose_nothing() -> None:
     with pytest.raises(Missing):
         _files.chosen("always madvise never")

@@ -92,6 +92,17 @@ def test_steal_time_is_the_eighth_column(line: str, steal: str | None) -> None:
     assert parse_stat(f"{line}\ncpu0 1 1 1 1 1 1 1 1\n").get("cpu_steal") == steal
 
 
+def test_text_made_to_be_slow_to_match_is_not() -> None:
+    host = machine()
+    host.files |= {
+        "/proc/stat": "cpu  " + "1" * 60000 + "x\n",
+        "/proc/pressure/cpu": "some avg10=1 " + "total=1" * 9000 + "x",
+    }
+    read = section("load", host)
+    assert read.unavailable["load.cpu_steal_seconds"].why is Why.NOT_SUPPORTED
+    assert isinstance(read.reading("load.pressure[cpu].some_percent"), Unavailable)
+
+
 def test_the_empty_machine() -> None:
     assert on_the_empty_machine("load").values == {}
 
