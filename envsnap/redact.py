@@ -25,7 +25,7 @@ from pathlib import Path
 from envsnap.keys import instances_of, path_of, pattern_of
 from envsnap.reading import Json
 from envsnap.secret_forms import secrets_in
-from envsnap.secret_names import Secrecy, is_secret, looks_random, secrecy_of
+from envsnap.secret_names import Secrecy, is_secret, secrecy_of
 from envsnap.secret_pairs import STEMS
 
 KEY_FILE = "redaction.key"
@@ -35,7 +35,9 @@ MAX_DEPTH = 48
 _SHORT_OPTIONS = {"sshpass": "-p", "mysql": "-p", "mysqldump": "-p", "redis-cli": "-a", "curl": "-u"}
 """One-letter options that take a password, by program; most programs use the letters for something else."""
 
-_REDACTED = re.compile(r"<redacted k=([0-9a-f]{8}) h=([0-9a-f]{16})>")
+HASH = re.compile(r"<redacted k=([0-9a-f]{8}) h=([0-9a-f]{16})>")
+"""What stands in a secret's place."""
+
 _OPTION = re.compile(r"--?[A-Za-z][\w.-]{0,95}")
 _ASSIGNED = re.compile(r"(-{0,2}[A-Za-z_][\w.-]{0,95})=")
 _SPLIT = re.compile(r"(<redacted k=[0-9a-f]{8} h=[0-9a-f]{16}>)")
@@ -43,7 +45,7 @@ _SPLIT = re.compile(r"(<redacted k=[0-9a-f]{8} h=[0-9a-f]{16}>)")
 
 def redacted_parts(text: str) -> tuple[str, str] | None:
     """Key id and digest, if `text` as a whole stands for a secret."""
-    match = _REDACTED.fullmatch(text)
+    match = HASH.fullmatch(text)
     return (match[1], match[2]) if match else None
 
 
@@ -55,10 +57,10 @@ def comparable(a: Json, b: Json) -> bool:
     one, two = (value if isinstance(value, str) else json.dumps(value, sort_keys=True) for value in (a, b))
     if one == two:
         return True
-    hashes_one, hashes_two = _REDACTED.findall(one), _REDACTED.findall(two)
+    hashes_one, hashes_two = HASH.findall(one), HASH.findall(two)
     if not hashes_one and not hashes_two:
         return True
-    around_one, around_two = _REDACTED.split(one)[::3], _REDACTED.split(two)[::3]
+    around_one, around_two = HASH.split(one)[::3], HASH.split(two)[::3]
     if around_one == around_two:
         return any(x[0] == y[0] and x != y for x, y in zip(hashes_one, hashes_two))
     return not (_fits(one, around_two) or _fits(two, around_one))
@@ -129,7 +131,7 @@ class Redactor:
         Short and common words are left alone: who has the password `postgres` does not want it replaced everywhere.
         """
         for secret, hashed in self._hashes.copy().items():
-            if secret in text and (looks_random(secret) or len(secret) >= 20):
+            if secret in text and len(secret) >= (12 if secret.isalpha() else 8):
                 text = text.replace(secret, hashed)
         return text
 
@@ -203,7 +205,7 @@ class Redactor:
                 expected = self._secrecy(item.lstrip("-")) if _OPTION.fullmatch(item) else Secrecy.NEVER
 
     def _item(self, item: str, secrecy: Secrecy) -> str:
-        match = _ASSIGNED.match(item)
+        match = None if "\0" in item else _ASSIGNED.match(item)
         if match and is_secret(self._secrecy(match[1].lstrip("-")), item[match.end() :]):
             return match[0] + self._hashed(item[match.end() :])
         return self._hashed(item) if is_secret(secrecy, item) else self.clean_text(item)
@@ -221,7 +223,7 @@ class Redactor:
     # -- the hash and its key -------------------------------------------------------------------------------
 
     def _hashed(self, secret: str) -> str:
-        if _REDACTED.fullmatch(secret):
+        if HASH.fullmatch(secret):
             return secret
         with self._lock:
             self._count += 1

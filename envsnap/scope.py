@@ -34,3 +34,13 @@ class Scope:
     def as_json(self) -> dict[str, Any]:
         """Only what was given, as it stands in a snapshot."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items() if v not in ((), "", True)}
+
+    @classmethod
+    def from_json(cls, given: dict[str, Any]) -> Scope:
+        """The scope that `as_json` described. Raises: TypeError where a field is unknown or of another type."""
+        default = cls()
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+        for name, value in fields.items():
+            if type(value) is not type(getattr(default, name, None)):
+                raise TypeError(f"scope.{name}")
+        return cls(**fields)

@@ -112,7 +112,8 @@ def _value(text: str, name: str, secrecy_of: Judge, end: int) -> Span | None:
         # NOTE: `connect(password=db_password)` in code; a password that is the name of one is out of luck here.
         code = sep == "=" or beside["close"]
         named = code and value.isidentifier() and secrecy_of(value) > Secrecy.IF_RANDOM
-        hidden = certain and not named and not _CODE.match(value)
+        prose = sep == ":" and name.lower().endswith(("secrets", "passwords", "credentials", "cookies", "keys"))
+        hidden = certain and not named and not _CODE.match(value) and (looks_random(value) or not prose)
     return (start, stop) if hidden else None
 
 

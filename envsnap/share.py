@@ -10,14 +10,13 @@ text, command lines, names and values of variables. They are what the snapshot i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from envsnap.collectors import key_for
 from envsnap.keys import Kind, instances_of, path_of, pattern_of
-from envsnap.reading import Json, Unavailable, Why
+from envsnap.reading import Unavailable, Why
 from envsnap.snapshot import Section, Snapshot
-from envsnap.standins import StandIns, everywhere
+from envsnap.standins import StandIns, everywhere, strings_of
 
 NOTE = (
     "Shared copy: labels removed; user names, home directories, host names, network and hardware addresses, UUIDs and "
@@ -53,18 +52,18 @@ def learn(known: StandIns, snapshot: Snapshot) -> None:
     versions = set()
     for path, value in snapshot.values.items():
         last = path.rsplit("]", 1)[-1] or path.rsplit("[", 1)[0].rsplit(".", 1)[-1]
-        if "version" in last or "pin" in last:
-            versions |= set(_strings(value))
+        if "version" in path.lower() or "pin" in last:
+            versions |= set(strings_of(value))
         elif isinstance(value, str):
             _learn_named(known, path, last, value)
     for section in snapshot.sections.values():
-        for text in _strings([*section.values.values(), *section.errors.values(), section.reason]):
+        for text in strings_of([*section.values.values(), *section.errors.values(), section.reason]):
             known.learn_from_text(text)
             if text.count(".") == 3 and text not in versions:
                 known.learn_address(text)
         for unavailable in section.unavailable.values():
             known.learn_from_text(unavailable.detail)
-    for text in _strings([snapshot.scope, snapshot.note, snapshot.redaction]):
+    for text in strings_of([snapshot.scope, snapshot.note, snapshot.redaction]):
         known.learn_from_text(text)
 
 
@@ -108,18 +107,6 @@ def _path(path: str, known: StandIns) -> str:
     if "[" not in path:
         return path
     return path_of(pattern_of(path), *(known.text(instance) for instance in instances_of(path)))
-
-
-def _strings(value: Json) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for name, inner in value.items():
-            yield name
-            yield from _strings(inner)
-    elif isinstance(value, (list, tuple)):
-        for inner in value:
-            yield from _strings(inner)
 
 
 def left_over(snapshot: Snapshot) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from envsnap.reading import Json
 
@@ -37,6 +37,7 @@ _IPV4_PLACES = re.compile(
     re.IGNORECASE,
 )
 _HOME = re.compile(r"/(?:home|Users)/([A-Za-z_][\w.-]{0,31})")
+_PERSON = re.compile(r"\buser\.name(?:\n|[ ]?=[ ]?)([^\n\0]{2,64})")
 _AUTHOR = re.compile(
     r"(?:\b(?!author\b|committer\b|tagger\b|[0-9a-f]{40}\b|[0-9a-f]{64}\b)[^\W\d_][\w.'-]*[ ]){1,4}(?=<[^<>\s@]{1,64}@)"
 )
@@ -51,9 +52,13 @@ COMMON = frozenset(
 
 
 class StandIns:
-    """What was learned, and what stands for it."""
+    """What was learned, and what stands for it.
 
-    def __init__(self) -> None:
+    With `keep_length` stand-ins of names are as long as the names, where these are long enough.
+    """
+
+    def __init__(self, keep_length: bool = False) -> None:
+        self._keep_length = keep_length
         self._words: dict[str, str] = {}
         self._whole: dict[str, str] = {}
         self._found: dict[str, str] = {}
@@ -105,6 +110,11 @@ class StandIns:
         if "/home/" in text or "/Users/" in text:
             for name in _HOME.findall(text):
                 self.learn_user(name)
+        if "@" in text or "user.name" in text:
+            for match in (*_AUTHOR.finditer(text), *_PERSON.finditer(text)):
+                name = match[match.lastindex or 0].strip()
+                if " " in name:
+                    self._add(name, lambda n: f"user{n}", "author")
 
     def _learn_name(self, name: str, kind: str) -> None:
         if not name or name.lower() in COMMON or not name.strip("0123456789."):
@@ -118,7 +128,8 @@ class StandIns:
 
     def _add(self, original: str, make: Callable[[int], str], kind: str) -> None:
         if original not in self._words:
-            self._words[original] = make(self._number(kind, original))
+            fresh = make(self._number(kind, original))
+            self._words[original] = fresh.ljust(len(original), "x") if self._keep_length else fresh
             self._pattern = None
 
     def _number(self, kind: str, original: str) -> int:
@@ -131,8 +142,8 @@ class StandIns:
 
     def text(self, text: str) -> str:
         """The text with everything replaced that was learned or has a form of its own."""
-        if text in self._whole:
-            return self._whole[text]
+        if self._whole and (bare := text.strip()) in self._whole:
+            return text.replace(bare, self._whole[bare])
         if "@" in text and "<" in text:
             text = _AUTHOR.sub(lambda m: f"user{self._number('author', m[0].strip())} ", text)
         if _FORM_HINT.search(text):
@@ -174,6 +185,8 @@ class StandIns:
             address = ipaddress.IPv6Address(original)
         except ValueError:
             return original
+        if address.is_multicast or address == ipaddress.IPv6Address("fe80::"):
+            return original
         if address.ipv4_mapped:
             self.learn_address(str(address.ipv4_mapped))
             inner = self._words.get(str(address.ipv4_mapped), str(address.ipv4_mapped))
@@ -198,6 +211,19 @@ def everywhere(value: Json, replace: Callable[[str], str]) -> Json:
     if isinstance(value, (list, tuple)):
         return [everywhere(inner, replace) for inner in value]
     return value
+
+
+def strings_of(value: Json) -> Iterator[str]:
+    """Every string in a JSON value, names of fields included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield name
+            yield from strings_of(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from strings_of(inner)
 
 
 def _any_of(words: Iterable[str]) -> str:

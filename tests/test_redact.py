@@ -166,6 +166,7 @@ def test_text_of_the_kernel_is_read_as_a_list() -> None:
     assert cleaned.split("\0")[6:] == ["NCCL_ALGO=Ring", ""]
     assert "s3cret" not in cleaned
     assert "b c" not in cleaned
+    assert redactor.clean(["API_KEY=a\0NCCL_ALGO=Ring"])[0].endswith("\0NCCL_ALGO=Ring")
 
 
 def test_a_private_key_cut_into_lines_goes_as_a_whole() -> None:
