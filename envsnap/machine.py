@@ -751,6 +751,29 @@ def _hang_up(lines, late):
             pass
 
 
+def op_dialogue(port, lines, timeout=3.0, limit=READ_LIMIT, address="127.0.0.1"):
+    """Talk to a line protocol at a local port: a line of answer to each line sent, to the last one all until the end."""
+    stop = time.monotonic() + timeout
+    with socket.create_connection((address, port), timeout) as connection, connection.makefile("rb") as answers:
+        said = []
+        for number, line in enumerate(lines):
+            connection.sendall(line.encode("ascii") + b"\n")
+            last = number == len(lines) - 1
+            chunks, size = [], 0
+            while time.monotonic() < stop:
+                chunk = answers.readline(limit - size + 1)
+                size += len(chunk)
+                chunks.append(chunk)
+                if not chunk or not last or size > limit:
+                    break
+            else:
+                raise Missing("timeout", "port %d did not answer within %g s" % (port, timeout))
+            if size > limit:
+                raise Missing("too_large", "port %d answered with more than %d bytes" % (port, limit))
+            said.append(_text(b"".join(chunks)))
+    return said
+
+
 def op_listening(port, address="127.0.0.1"):
     """Whether something accepts connections at a local port."""
     with socket.socket() as probe:
