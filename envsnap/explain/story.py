@@ -22,6 +22,7 @@ from typing import Protocol, Union, cast
 
 from envsnap.change import Change
 from envsnap.explain.explanation import Evidence, Mistake, Side
+from envsnap.explain.setting import Setting, joined, setting_of
 from envsnap.explain.symptom import Symptom
 from envsnap.keys import Effect, matches, pattern_of
 from envsnap.reading import Json, Reading, Value
@@ -112,12 +113,27 @@ class Facts:
 
 @dataclass(frozen=True)
 class View:
-    """What a story may look at. `changes` read fast → slow; what moves by itself is not among them."""
+    """What a story may look at.
+
+    `changes` read fast → slow: those that were effective; what moves by itself is not among them. `shown` are changed
+    figures in which a cause shows (utilisation, power, graph memory) and which are no causes.
+    """
 
     fast: Facts
     slow: Facts
     changes: Sequence[Change]
     symptom: Symptom
+    shown: Sequence[Change] = ()
+
+    @cached_property
+    def settings(self) -> tuple[Setting, Setting]:
+        """Each side's setting: ranks, speculation, arguments as resolved."""
+        return setting_of(self.fast.snapshot), setting_of(self.slow.snapshot)
+
+    @cached_property
+    def setting(self) -> Setting:
+        """What holds of both sides."""
+        return joined(*self.settings)
 
     @property
     def sides(self) -> tuple[Facts, Facts]:
@@ -125,7 +141,7 @@ class View:
         return self.fast, self.slow
 
     def changed(self, *patterns: str) -> list[Change]:
-        """The changes whose path matches one of the patterns (as in `Facts.values`)."""
+        """The changes whose path matches one of the patterns: a key, or with `*` as in `Facts.values`."""
         found: dict[tuple[str, str], Change] = {}
         for pattern in patterns:
             for change in self._by_key.get(pattern_of(pattern), () if "*" not in pattern else self.changes):

@@ -1,0 +1,210 @@
+"""Which value is the slow one: what is known of values of variables, arguments and other readings.
+
+A change towards the slow value speaks for a suspect, one away from it against: a slow run seldom has the faster
+setting. The tables are knowledge of engines and libraries in general, never of one incident.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+from envsnap.change import Change
+from envsnap.explain.setting import Setting
+from envsnap.keys import instances_of, pattern_of
+from envsnap.reading import Json, Reading, Unset, Value
+
+
+class Needs(str, Enum):
+    """What the setting has to be for a value to matter at all."""
+
+    RANKS = "ranks"
+    """Several ranks."""
+    HOSTS = "hosts"
+    """Several machines."""
+    NVLINK = "nvlink"
+    """GPUs that NVLink joins."""
+    SPECULATION = "speculation"
+
+
+class Towards(str, Enum):
+    """Where a change goes, as far as is known."""
+
+    SLOW = "slow"
+    FAST = "fast"
+    NEITHER = "neither"
+    """It does not act on speed, or not in this setting."""
+    UNKNOWN = "unknown"
+
+
+LOWER, HIGHER, HARMLESS, ANY = "<", ">", "harmless", "any"
+
+
+@dataclass(frozen=True)
+class Harm:
+    """What is known of the values under some names.
+
+    `names` are patterns: of variables (`NCCL_*`), of arguments (`--attention_backend`), of keys (`cpu.governor`).
+    `slow` says which values are slow: words, LOWER or HIGHER of two numbers, ANY (what is set against what is not), or
+    HARMLESS. `severe`: nobody who wants speed has it set, so that it stands out among innocent changes.
+    """
+
+    names: str
+    slow: str
+    says: str = ""
+    severe: bool = False
+    needs: Needs | None = None
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the tables say of one change. `ratio` is the ratio of its two numbers, larger / smaller."""
+
+    towards: Towards
+    severe: bool = False
+    says: str = ""
+    ratio: float | None = None
+
+
+UNKNOWN = Known(Towards.UNKNOWN)
+
+
+def known(change: Change, setting: Setting) -> Known:
+    """What the tables say of a change, in a setting."""
+    for harm in _candidates(name_of(change)):
+        if (missing := lacking(harm.needs, setting)) is not None:
+            return Known(Towards.NEITHER, says=missing)
+        if harm.slow == HARMLESS:
+            return Known(Towards.NEITHER, says=harm.says or "It does not act on the speed of a running server.")
+        found = _direction(harm, change.before, change.after)
+        if found.towards is not Towards.UNKNOWN:
+            return found
+    return _switch(change)
+
+
+def lacking(needs: Needs | None, setting: Setting) -> str | None:
+    """In words why a setting makes something indifferent; None where it may matter."""
+    match needs:
+        case Needs.RANKS if setting.ranks == 1:
+            return "There is one rank alone, which exchanges nothing."
+        case Needs.HOSTS if setting.hosts == 1:
+            return "All ranks are on one machine, where nothing goes over a network."
+        case Needs.NVLINK if setting.nvlink is False:
+            return "These GPUs have no NVLink."
+        case Needs.SPECULATION if setting.speculative is False:
+            return "Nothing is speculated."
+    return None
+
+
+def name_of(change: Change) -> str:
+    """The name under which the tables know a change: VARIABLE, --argument, else the key's pattern and leaf."""
+    pattern = pattern_of(change.path)
+    if pattern.endswith((".env[]", ".env_at_exec[]", ".set[]", ".os_environ_differs[]")) or pattern == "env[]":
+        return instances_of(change.path)[-1]
+    if pattern.endswith(("argument[]",)):
+        return f"--{instances_of(change.path)[-1]}"
+    if pattern in ("worker[].argv", "server[].launch_command") and change.leaf:
+        return change.leaf.strip("[]")
+    if pattern in ("kernel.parameter[]", "nvidia.module[].parameter[]", "cpu.vulnerability[]"):
+        return f"{pattern.removesuffix('[]')}[{instances_of(change.path)[-1]}]"
+    return pattern
+
+
+@lru_cache(maxsize=4096)
+def _candidates(name: str) -> tuple[Harm, ...]:
+    from envsnap.explain.harm_tables import HARMS
+
+    return tuple(h for h in HARMS if any(_matches(name, pattern) for pattern in h.names.split()))
+
+
+def _matches(name: str, pattern: str) -> bool:
+    # NOTE: brackets stand for themselves in keys, and fnmatch would take them for a set of characters.
+    return fnmatchcase(name.replace("[", "("), pattern.replace("[", "("))
+
+
+def _direction(harm: Harm, before: Reading, after: Reading) -> Known:
+    if harm.slow in (LOWER, HIGHER):
+        return _numbers(harm, before, after)
+    if harm.slow == ANY:
+        pair = isinstance(before, Value), isinstance(after, Value)
+    else:
+        words = {word.lower() for word in harm.slow.split()}
+        pair = _holds(before, words), _holds(after, words)
+    return _towards(harm, *pair)
+
+
+def _towards(harm: Harm, was_slow: bool, is_slow: bool, ratio: float | None = None) -> Known:
+    if was_slow == is_slow:
+        return UNKNOWN
+    return Known(Towards.SLOW if is_slow else Towards.FAST, harm.severe, harm.says, ratio)
+
+
+def _numbers(harm: Harm, before: Reading, after: Reading) -> Known:
+    x, y = _number(before), _number(after)
+    if x is None or y is None:
+        # A limit that was set where there was none, or taken away.
+        if harm.slow == LOWER and (x is None) is not (y is None) and isinstance(before if x is None else after, Unset):
+            return _towards(harm, x is not None, y is not None)
+        return UNKNOWN
+    if x == y:
+        return UNKNOWN
+    ratio = max(x, y) / min(x, y) if min(x, y) > 0 else None
+    is_slow = (y < x) is (harm.slow == LOWER)
+    return _towards(harm, not is_slow, is_slow, ratio)
+
+
+def _holds(reading: Reading, words: set[str]) -> bool:
+    """Whether one of the words is the value, an item of a list, or a part of a text (`NET/Socket`, `a:1,b:2`)."""
+    if isinstance(reading, Unset):
+        return "unset" in words
+    if not isinstance(reading, Value):
+        return False
+    value = reading.value
+    items: Iterable[Json] = value if isinstance(value, list) else [value]
+    texts = {str(item).lower() for item in items}
+    texts |= {part for text in texts for part in re.split(r"[,;/\s]", text)}
+    return bool(texts & words)
+
+
+def _number(reading: Reading) -> float | None:
+    if not isinstance(reading, Value) or isinstance(reading.value, bool):
+        return None
+    if isinstance(reading.value, list):
+        numbers = [v for v in reading.value if isinstance(v, (int, float)) and not isinstance(v, bool)]
+        return float(max(numbers)) if numbers and len(numbers) == len(reading.value) else float(len(reading.value))
+    try:
+        return float(reading.value)
+    except (TypeError, ValueError):
+        return None
+
+
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"0", "false", "no", "off"}
+_OFF = re.compile(r"(?:^|[_-])(?:disable|no|skip|without)(?:[_-]|$)", re.IGNORECASE)
+_ON = re.compile(r"(?:^|[_-])(?:enable|use)(?:[_-]|$)", re.IGNORECASE)
+
+
+def _switch(change: Change) -> Known:
+    """By its name alone: a feature switched off is likelier the slow side than one switched on."""
+    name = name_of(change)
+    if "." in name or "[" in name:
+        return UNKNOWN
+    off, on = _OFF.search(name), _ON.search(name)
+    if not off and not on:
+        return UNKNOWN
+    words = _TRUE if off else _FALSE
+    return _towards(
+        Harm(name, "", "A feature is switched off, by its name."),
+        _holds(change.before, words),
+        _holds(change.after, words),
+    )
+
+
+def clearest(found: Sequence[Known]) -> Known:
+    """What says most of several changes that act as one: a severe harm, a harm, what speaks against it, nothing."""
+    order = {Towards.SLOW: 0, Towards.UNKNOWN: 1, Towards.FAST: 2, Towards.NEITHER: 3}
+    return min(found, key=lambda k: (order[k.towards], not k.severe), default=UNKNOWN)
