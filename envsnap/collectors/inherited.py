@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envsnap.collectors._files import Parse, cpu_list, cpu_ranges, hexadecimal, integer, natural, parsed, switch
+from envsnap.collectors._files import Parse, cpu_list, cpu_ranges, hexadecimal, integer, parsed, switch
 from envsnap.host import Host, value_of
 from envsnap.keys import Effect, Key, Kind, Lever, Type
 from envsnap.reading import Found, Json, Missing, Value, Why, attempt
@@ -87,8 +87,6 @@ KEYS = (
     *(key for key, _ in STATUS.values()),
     Key("inherited.oom_score_adjustment", Type.INTEGER, Kind.TUNABLE,
         "How readily the kernel kills a program for lack of memory (-1000 to 1000).", (Effect.VALIDITY,), 0.05),
-    Key("inherited.timer_slack_nanoseconds", Type.INTEGER, Kind.TUNABLE, "By how much sleeps may be drawn out.",
-        _LAUNCH, 0.1),
     *(
         Key(f"limits.{name}_{end}_{unit}", Type.INTEGER, Kind.TUNABLE,
             f"{end.title()} limit on {what}, where there is one.", effects, prior, Lever.ROOT,
@@ -113,10 +111,10 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
             ["affinity", 0],
             ["scheduler", 0],
             ["limits"],
-            *(["read", f"/proc/self/{name}", 65536] for name in ("status", "oom_score_adj", "timerslack_ns")),
+            *(["read", f"/proc/self/{name}", 65536] for name in ("status", "oom_score_adj")),
         ]
     )
-    status, oom, slack = texts
+    status, oom = texts
     yield "inherited.cpus", attempt(lambda: cpu_ranges(value_of(cpus)))
     yield "inherited.cpus_count", attempt(lambda: len(value_of(cpus)))
     yield "inherited.scheduling_policy", attempt(lambda: policy(value_of(scheduler)["policy"]))
@@ -126,7 +124,6 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     for field, (key, parse) in STATUS.items():
         yield key.pattern, parsed(attempt(named, fields, field), parse)
     yield "inherited.oom_score_adjustment", parsed(oom, integer)
-    yield "inherited.timer_slack_nanoseconds", parsed(slack, natural)
     for name, unit, *_ in LIMITS:
         for place, end in enumerate(("soft", "hard")):
             yield from limit(f"limits.{name}_{end}", unit, attempt(_bound, limits, name, place))

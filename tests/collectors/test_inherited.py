@@ -27,7 +27,7 @@ Mems_allowed_list:\t0-1
 
 def container() -> FakeHost:
     """A process in a container under Docker's default profile."""
-    files = {"/proc/self/status": STATUS, "/proc/self/oom_score_adj": "-500\n", "/proc/self/timerslack_ns": "50000\n"}
+    files = {"/proc/self/status": STATUS, "/proc/self/oom_score_adj": "-500\n"}
     limits = {"memlock": [65536, 65536], "nofile": [1024, 1048576], "core": [0, -1], "as": [-1, -1]}
     scheduler = {"policy": 3, "priority": 0, "nice": 5}
     replies = {("limits",): limits, ("affinity",): [0, 1, 2, 3, 112], ("scheduler",): scheduler}
