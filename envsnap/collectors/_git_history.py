@@ -117,10 +117,8 @@ def _moves(found: Found, all_of_it: bool = False) -> list[Move]:
         return []
     data = base64.b64decode(value_of(found))
     lines = data.decode("utf-8", "surrogateescape").split("\n")
-    if len(data) >= LOG_BYTES:
-        if all_of_it:
-            raise Missing(Why.TOO_LARGE, f"the log has more than {LOG_BYTES} bytes")
-        del lines[0]
+    if all_of_it and len(data) >= LOG_BYTES:
+        raise Missing(Why.TOO_LARGE, f"the log has more than {LOG_BYTES} bytes")
     return [move for line in lines if (move := _move(line))]
 
 

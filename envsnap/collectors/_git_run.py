@@ -47,8 +47,8 @@ def git_in(host: Host, directory: str, bare: bool = False) -> Git:
     environment: dict[str, str | None] = {name: None for name in own if name.startswith("GIT_")}
     environment |= {
         "GIT_OPTIONAL_LOCKS": "0",
-        # A missing object of a partial clone is not fetched. Git before 2.45 does not know the first of these: it
-        # starts `git fetch`, which the second lets connect to nothing.
+        # A missing object of a partial clone is not fetched. Old versions of git do not know the first of these: they
+        # start `git fetch`, which the second lets connect to nothing.
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": "none",
         "GIT_TERMINAL_PROMPT": "0",

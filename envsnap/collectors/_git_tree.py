@@ -145,7 +145,7 @@ def _add_submodules(stored: Stored, working: WorkingTree, submodules: Mapping[st
         if submodule is None:
             continue
         commit = submodule.commit
-        now: Current = Unavailable(Why.NOT_SUPPORTED, "the submodule's commit is not known")
+        now: Current = commit if isinstance(commit, Unavailable) else Unavailable(Why.NOT_SUPPORTED, str(commit))
         if isinstance(commit, Value):
             now = Version(SUBMODULE, commit.value)
         working.indexed[path] = Version(SUBMODULE, working.submodules[path])

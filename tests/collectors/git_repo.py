@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -110,6 +111,16 @@ class Repo:
         self.git("read-tree", "HEAD", ok=False, env=environment)
         self.git("add", "--all", env=environment)
         return self.git("write-tree", env=environment)
+
+
+def wrapped_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+    """Put a `git` before the real one that runs a line of shell first."""
+    real = shutil.which("git")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "git").write_text(f'#!/bin/sh\n{shell}\nexec {real} "$@"\n')
+    (tools / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
 
 
 def section(root: Path, *, host: Alone | None = None, **scope: Any) -> Section:

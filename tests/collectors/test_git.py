@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -171,6 +172,15 @@ def test_a_rebase_and_a_bisection_under_way(repo: Repo) -> None:
     assert seen(repo)["in_progress"] == ["bisect", "rebase"]
 
 
+def test_remotes_without_end(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.commit()
+    for name in ("origin", "with space.url", "z"):
+        repo.git("config", f"remote.{name}.url", "x")
+    assert seen(repo)['remote["with space.url"].url'] == "x"
+    monkeypatch.setattr(_git_facts, "MAX_REMOTES", 2)
+    assert "remote[z].url" not in seen(repo).values
+
+
 # -- kinds of repositories ------------------------------------------------------------------------------------
 
 
@@ -262,6 +272,47 @@ def test_a_broken_repository_is_not_answered_for_by_the_one_around_it(repo: Repo
     assert "not a git repository" in read.why("head").detail
 
 
+def test_a_project_with_files_named_as_in_a_bare_repository(repo: Repo) -> None:
+    repo.commit({"objects/x": "1\n", "refs/x": "1\n", "HEAD": "ref: refs/heads/other\n"})
+    read = seen(repo)
+    assert (read["branch"], read["dirty"]) == ("main", False)
+
+
+def made_up(git: Callable[[list[str]], dict[str, object]], head: str = "", **more: Any) -> Section:
+    """A machine with a repository in /r and a git of its own."""
+    host = FakeHost(
+        {"/r/.git/HEAD": head, "/r/.git/logs/HEAD": ""},
+        replies={("self",): {"cwd": "/r"}, ("environ",): {}, ("run",): lambda argv, *_: git(argv)},
+        **more,
+    )
+    return capture(host=host, only=["git"]).sections["git"]
+
+
+def test_branches_and_logs_that_are_no_files() -> None:
+    def git(argv: list[str]) -> dict[str, object]:
+        known = {"rev-parse": "refs/heads/topic\n", "for-each-ref": "origin/topic\0behind 2\n"}
+        answer = next((known[word] for word in argv if word in known), None)
+        return {"code": 128 if answer is None else 0, "out": answer or "", "err": "fatal: made up\n"}
+
+    read = made_up(git, "ref: refs/heads/.invalid\n")
+    assert (read.values["repo[r].branch"], read.values["repo[r].detached"]) == ("topic", False)
+    assert read.values["repo[r].behind_count"] == 2
+    for path in ("last_move.time", "last_pull.message", "stash_count", "stash[0].commit"):
+        reading = read.reading(f"repo[r].{path}")
+        assert isinstance(reading, Unavailable)
+        assert (reading.why, "reftable" in reading.detail) == (Why.NOT_SUPPORTED, True)
+    assert read.errors == {}
+
+
+def test_a_repository_that_may_not_be_read() -> None:
+    refusal = {"code": 128, "out": "", "err": "fatal: error opening '/r/.git/HEAD': Permission denied\n"}
+    read = made_up(lambda argv: refusal, denied=["/r/.git/HEAD"])
+    for path in ("head", "dirty", "describe"):
+        reading = read.reading(f"repo[r].{path}")
+        assert isinstance(reading, Unavailable)
+        assert reading.why is Why.DENIED
+
+
 def test_a_directory_named_git_that_is_no_repository_is_passed_over(repo: Repo) -> None:
     head = repo.commit({"a": "1\n"})
     (repo.root / "inner/.git").mkdir(parents=True)
@@ -270,8 +321,14 @@ def test_a_directory_named_git_that_is_no_repository_is_passed_over(repo: Repo) 
 
 def test_a_head_that_points_to_garbage(repo: Repo) -> None:
     repo.commit({"a": "1\n"})
-    (repo.root / ".git/HEAD").write_bytes(b"\xff\xfe\0garbage")
-    assert seen(repo).why("head").why is Why.ABSENT
+    for garbage in (
+        b"\xff\xfe\0garbage",
+        b"ref: refs/heads/a\0b\n",
+        b"ref: refs/heads/--all\n",
+        b"ref: refs/heads/*\n",
+    ):
+        (repo.root / ".git/HEAD").write_bytes(garbage)
+        assert seen(repo).why("head").why in (Why.ABSENT, Why.NOT_SUPPORTED)
 
 
 # -- submodules -----------------------------------------------------------------------------------------------
@@ -355,6 +412,29 @@ def test_more_submodules_than_are_looked_into(
     assert read.why(f"{SUB}.dirty").why is Why.OFF
     assert read.why("dirty").why is Why.OFF  # not known, so not clean
     assert read.why("tree_id").why is Why.NOT_SUPPORTED
+
+
+def test_submodules_of_submodules_count_too(
+    tmp_path: Path, with_submodule: tuple[Repo, Repo], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo, inner = with_submodule
+    Repo.new(tmp_path / "deep").commit({"x": "1\n"})
+    inner.git("submodule", "--quiet", "add", str(tmp_path / "deep"), "deep")
+    inner.commit()
+    repo.commit()
+    assert seen(repo)["dirty"] is False
+    Repo(inner.root / "deep").write({"x": "2\n"})
+    assert seen(repo)[f"{SUB}.dirty"] is True
+    monkeypatch.setattr(_git_checkout, "MAX_SUBMODULES", 1)
+    assert seen(repo).why(f"{SUB}.dirty").why is Why.OFF
+
+
+def test_more_submodules_than_anyone_has(with_submodule: tuple[Repo, Repo], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_git_checkout, "MAX_LISTED_SUBMODULES", 0)
+    read = seen(with_submodule[0])
+    assert read["head"]
+    for path in ("dirty", "tree_id", f"{SUB}.commit"):
+        assert read.why(path).why is Why.TOO_LARGE
 
 
 # -- which repositories ---------------------------------------------------------------------------------------

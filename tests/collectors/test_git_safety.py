@@ -14,7 +14,7 @@ import pytest
 from envsnap import machine
 from envsnap.collectors import _git_facts, _git_run
 from envsnap.reading import Unavailable, Why
-from tests.collectors.git_repo import Repo, Seen, isolate, section, seen
+from tests.collectors.git_repo import Repo, Seen, isolate, section, seen, wrapped_git
 
 
 @pytest.fixture(autouse=True)
@@ -255,6 +255,14 @@ def test_a_repository_that_may_not_be_written(repo: Repo) -> None:
 # -- nothing is fetched ---------------------------------------------------------------------------------------
 
 
+@pytest.fixture(params=["this git", "an old git"])
+def any_git(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An old git does not know the variable that forbids it to fetch what is missing."""
+    if request.param == "an old git":
+        wrapped_git(tmp_path, monkeypatch, "unset GIT_NO_LAZY_FETCH")
+
+
+@pytest.mark.usefixtures("any_git")
 def test_missing_objects_of_a_partial_clone_are_not_fetched(tmp_path: Path, repo: Repo, trap: Trap) -> None:
     repo.commit({"a": "old\n"})
     repo.git("config", "uploadpack.allowFilter", "true")
@@ -278,6 +286,7 @@ def test_missing_objects_of_a_partial_clone_are_not_fetched(tmp_path: Path, repo
     assert trap.sprung(), "git by itself would have fetched"
 
 
+@pytest.mark.usefixtures("any_git")
 @pytest.mark.parametrize("url", ["ssh://host.invalid/x", "ext::{program}", "git://host.invalid/x", "evil::x"])
 def test_no_transport_of_a_partial_clone_is_started(repo: Repo, trap: Trap, url: str) -> None:
     repo.commit({"a": "1\n"})
@@ -306,13 +315,8 @@ def test_a_repository_of_another_user(tmp_path: Path, repo: Repo, monkeypatch: p
     """Git's own switch for its tests plays the other user, so that this runs without being root."""
     repo.commit({"a": "1\n"})
     repo.git("remote", "add", "origin", "x")
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    real = subprocess.run(["which", "git"], capture_output=True, text=True, check=True).stdout.strip()
-    (tools / "git").write_text(f'#!/bin/sh\nGIT_TEST_ASSUME_DIFFERENT_OWNER=1 exec {real} "$@"\n')
-    (tools / "git").chmod(0o755)
-    path = os.environ["PATH"]
-    monkeypatch.setenv("PATH", f"{tools}:{path}")
+    wrapped_git(tmp_path, monkeypatch, "export GIT_TEST_ASSUME_DIFFERENT_OWNER=$TEST_OWNER")
+    monkeypatch.setenv("TEST_OWNER", "1")
     read = seen(repo)
     refused = Unavailable(
         Why.DENIED, f"git refuses: owned by another user; git config --global --add safe.directory {repo.root}"
@@ -320,9 +324,9 @@ def test_a_repository_of_another_user(tmp_path: Path, repo: Repo, monkeypatch: p
     for fact in ("head", "dirty", "tree_id", "patch", "changed[a].blob", "remote[origin].url", "describe"):
         assert read.why(fact) == refused
     assert read["branch"] == "main"
-    monkeypatch.setenv("PATH", path)
+    monkeypatch.setenv("TEST_OWNER", "0")
     repo.git("config", "--global", "--add", "safe.directory", str(repo.root))
-    monkeypatch.setenv("PATH", f"{tools}:{path}")
+    monkeypatch.setenv("TEST_OWNER", "1")
     assert seen(repo)["dirty"] is False
 
 

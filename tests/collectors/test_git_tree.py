@@ -508,6 +508,11 @@ def test_files_of_git_lfs_are_compared_with_their_pointers(repo: Repo) -> None:
     assert (read["changed[trained.pt].added_lines"], read["changed[trained.pt].deleted_lines"]) == (2, 2)
     tree = applied(repo, read["patch"])
     assert read["tree_id"] == tree
+    expected = repo.git("rev-parse", "HEAD:pointer.pt")
+    read = rewrite(repo, **{"pointer.pt": pointer(b"\0not smudged")})
+    assert f"-oid sha256:{hashlib.sha256(weights).hexdigest()}" in read["patch"]
+    assert f"+oid sha256:{hashlib.sha256(bytes(1) + b'not smudged').hexdigest()}" in read["patch"]
+    assert f"index {expected}..{repo.git('hash-object', '--no-filters', 'pointer.pt')}" in read["patch"]
 
 
 # -- the patch ------------------------------------------------------------------------------------------------
@@ -663,6 +668,25 @@ def test_large_untracked_files_are_not_read(repo: Repo, monkeypatch: pytest.Monk
     assert read.why("tree_id").why is Why.TOO_LARGE
 
 
+def test_many_untracked_files_that_are_large_together(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_git_index, "MAX_UNTRACKED_BYTES", 25)
+    repo.commit({"a": "1\n"})
+    read = seen(repo.write({"x": "1" * 10, "y": "1" * 10, "z": "1" * 10}))
+    assert read["changed[y].blob"] == repo.git("hash-object", "y")
+    assert read.why("changed[z].blob").why is Why.TOO_LARGE
+
+
+def test_many_changes_that_are_large_together(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_git_contents, "MAX_TEXTS_BYTES", 25)
+    repo.commit({"x": "1" * 10, "y": "2" * 10, "z": "3" * 10})
+    read = seen(repo.write({"x": "4" * 10, "y": "5" * 10, "z": "6" * 10}))
+    assert read.changed() == dict.fromkeys("xyz", "modified")
+    compared = [name for name in "xyz" if f"changed[{name}].added_lines" in read.values]
+    assert 1 <= len(compared) <= 2
+    assert read["patch_truncated"] is True
+    assert read["tree_id"] == repo.tree_by_git()
+
+
 def test_more_changes_than_are_kept(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_git_tree, "MAX_CHANGES", 4)
     monkeypatch.setattr(_git_index, "MAX_UNTRACKED", 5)
@@ -769,6 +793,22 @@ def test_a_stash_log_without_end(repo: Repo) -> None:
     logs = repo.root / ".git/logs/refs"
     (logs / "stash").write_text(("0" * 40 + " " + "1" * 40 + " A <a@b> 1 +0000\tWIP\n") * 2000)
     assert seen(repo).why("stash_count").why is Why.TOO_LARGE
+
+
+def test_a_path_deeper_than_any_tree_needs(repo: Repo) -> None:
+    repo.commit()
+    read = seen(repo.write({"a/" * 250 + "x": "1\n"}))
+    assert list(read.changed().values()) == ["untracked"]
+    assert read.why("tree_id").why is Why.TOO_LARGE
+
+
+def test_more_comparing_than_is_sensible(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_git_tree, "MAX_STEPS", 6)
+    repo.commit({"a": "1\n2\n3\n4\n", "b": "1\n2\n3\n4\n"})
+    read = seen(repo.write({"a": "0\n2\n3\n0\n", "b": "0\n2\n3\n0\n"}))
+    lines = [read[f"changed[{name}].added_lines"] for name in "ab"]
+    assert lines == [2, 4]  # the second has no steps left to find its two equal lines
+    assert read["tree_id"] == applied(repo, read["patch"])
 
 
 def test_git_agrees_on_this_very_machine(tmp_path: Path) -> None:
