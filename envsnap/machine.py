@@ -774,6 +774,50 @@ def op_dialogue(port, lines, timeout=3.0, limit=READ_LIMIT, address="127.0.0.1")
     return said
 
 
+def op_kernel_log(pattern, limit=2000, seconds=0.5):
+    """The records of the kernel's log whose message matches: {"first": number of the oldest record, "lines": [...]}.
+
+    Record 0 is the first of this boot. The log is read as it stands, and at most for so many seconds.
+    """
+    wanted = re.compile(pattern)
+    fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    stop = time.monotonic() + seconds
+    first, lines = None, []
+    try:
+        if not stat.S_ISCHR(os.fstat(fd).st_mode):
+            raise Missing("not_supported", "/dev/kmsg is no device")
+        while len(lines) < limit:
+            if time.monotonic() > stop:
+                raise Missing("timeout", "the kernel's log was not read to its end within %g s" % seconds)
+            try:
+                record = _text(os.read(fd, 8192))
+            except BlockingIOError:
+                break
+            except BrokenPipeError:  # the record was overwritten meanwhile; the next read goes on after it
+                continue
+            head, _, message = record.partition(";")
+            if first is None:
+                first = int(head.split(",")[1])
+            message = message.split("\n", 1)[0]
+            if wanted.search(message):
+                lines.append(message)
+    finally:
+        os.close(fd)
+    return {"first": first or 0, "lines": lines}
+
+
+def op_clock():
+    """What the kernel knows of its clock's agreement with the world: {"synchronised", "error_us"} (adjtimex(2))."""
+    import ctypes
+
+    # struct timex: modes (0 reads), offset, frequency, maximum error, estimated error, status, …; 208 bytes in all.
+    words = (ctypes.c_long * 64)()
+    state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(words))
+    if state < 0:
+        raise OSError(ctypes.get_errno(), "adjtimex")
+    return {"synchronised": state != 5, "error_us": int(words[3])}
+
+
 def op_listening(port, address="127.0.0.1"):
     """Whether something accepts connections at a local port."""
     with socket.socket() as probe:
