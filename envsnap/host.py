@@ -11,6 +11,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from envsnap import machine
@@ -247,10 +248,6 @@ class RecordingHost(Host):
         return answers
 
 
-_TIMES = {"run": 4, "within": 1, "usage": 3, "holders": 3, "http": 3, "busiest": 1}
-"""Where a request says how long it may take."""
-
-
 def call_id(request: Request) -> str:
     """What names a request in a recording: all of it, except how long it was given."""
     return json.dumps(timeless(request), sort_keys=True)
@@ -260,8 +257,18 @@ def timeless(request: Request) -> list[Json]:
     """A request with null where it says how long it may take."""
     if not request:
         return []
-    when = _TIMES.get(request[0]) if isinstance(request[0], str) else None
+    when = _limits().get(request[0]) if isinstance(request[0], str) else None
     parts: list[Json] = [None if index == when else part for index, part in enumerate(request)]
     if parts[0] == "within" and len(parts) > 2:
         parts[2] = [timeless(inner) for inner in parts[2]]
     return parts
+
+
+@cache
+def _limits() -> dict[str, int]:
+    """Operation -> where its request says how long it may take."""
+    found: dict[str, int] = {}
+    for name, operation in machine.OPERATIONS.items():
+        parameters = operation.__code__.co_varnames[: operation.__code__.co_argcount]
+        found |= {name: i for i, parameter in enumerate(parameters, 1) if parameter in ("timeout", "seconds")}  # noqa: B035
+    return found

@@ -197,9 +197,17 @@ def _text(path: Path) -> str:
 # -- cleaning what was recorded -------------------------------------------------------------------------------
 
 _IDENTIFIER_FILES = ("/machine-id", "_serial", "/serial", "/hostid", "/wwid", "/product_uuid")
-_ROUTES = ("/proc/net/route",)
-_IPV6_TABLES = ("/proc/net/if_inet6", "/proc/net/ipv6_route")
-_HEX_ADDRESS = re.compile(r"\b[0-9a-fA-F]{32}\b")
+_TABLES = {
+    "/proc/net/route": re.compile(r"(?<=\t)[0-9A-F]{8}(?=\t[0-9A-F]{8}\t)|(?<=\t[0-9A-F]{8}\t)[0-9A-F]{8}(?=\t)"),
+    "/proc/net/tcp": re.compile(r"\b[0-9A-F]{8}(?=:[0-9A-F]{4}\b)"),
+    "/proc/net/tcp6": re.compile(r"\b[0-9A-F]{32}(?=:[0-9A-F]{4}\b)"),
+    "/proc/net/if_inet6": re.compile(r"\b[0-9a-f]{32}\b"),
+    "/proc/net/ipv6_route": re.compile(r"\b[0-9a-f]{32}\b"),
+}
+"""Tables in which the kernel writes addresses as bare hexadecimal digits: path -> where they stand.
+
+In upper case they are words of a little-endian machine.
+"""
 
 
 def _cleaned(calls: list[Call], scope: Scope, redactor: Redactor, known: StandIns) -> tuple[list[Call], Scope]:
@@ -260,38 +268,36 @@ def _learn(known: StandIns, request: Request, answer: Answer) -> None:
     if answer[0] == "ok" and isinstance(answer[1], str):
         if path.endswith(_IDENTIFIER_FILES):
             known.learn_identifier(answer[1].strip())
-        if path in _ROUTES:
-            for destination, gateway in re.findall(r"^\S+\t([0-9A-F]{8})\t([0-9A-F]{8})\t", answer[1], re.MULTILINE):
-                known.learn_address(_dotted(destination))
-                known.learn_address(_dotted(gateway))
-    if request[0] == "ipv4_address" and isinstance(answer[1], str):
-        known.learn_address(answer[1])
+        if request[0] == "ipv4_address":
+            known.learn_address(answer[1])
+        for digits in _TABLES[path].findall(answer[1]) if path in _TABLES else ():
+            known.learn_address(_address(digits, _is_upper(path)))
     for text in strings_of([request, answer]):
         known.learn_from_text(text)
 
 
 def _tables(known: StandIns, request: Request, answer: Answer) -> Answer:
-    """The kernel's tables of routes and addresses, which it writes as bare hexadecimal digits."""
-    path = request[1] if len(request) > 1 else ""
-    if answer[0] != "ok" or not isinstance(answer[1], str):
+    """An answer in which addresses that are written as bare digits are replaced."""
+    path = request[1] if len(request) > 1 and isinstance(request[1], str) else ""
+    if path not in _TABLES or answer[0] != "ok" or not isinstance(answer[1], str):
         return answer
-    text = answer[1]
-    if path in _ROUTES:
-        for original, fresh in known.addresses.items():
-            text = re.sub(rf"\b{_hexadecimal(original)}\b", _hexadecimal(fresh), text)
-    if path in _IPV6_TABLES:
-        text = _HEX_ADDRESS.sub(lambda m: _hex_stand_in(known, m[0]), text)
-    return ["ok", text]
+    upper = _is_upper(path)
+    return ["ok", _TABLES[path].sub(lambda match: _digits(known.text(_address(match[0], upper)), upper), answer[1])]
 
 
-def _dotted(hexadecimal: str) -> str:
-    return ".".join(str(byte) for byte in reversed(bytes.fromhex(hexadecimal)))
+def _is_upper(path: str) -> bool:
+    return "A-F" in _TABLES[path].pattern
 
 
-def _hexadecimal(dotted: str) -> str:
-    return bytes(int(part) for part in reversed(dotted.split("."))).hex().upper()
+def _address(digits: str, upper: bool) -> str:
+    data = bytes.fromhex(digits)
+    return str(ipaddress.ip_address(_swapped(data) if upper else data))
 
 
-def _hex_stand_in(known: StandIns, hexadecimal: str) -> str:
-    address = ipaddress.IPv6Address(bytes.fromhex(hexadecimal))
-    return ipaddress.IPv6Address(known.text(str(address))).packed.hex()
+def _digits(address: str, upper: bool) -> str:
+    data = ipaddress.ip_address(address).packed
+    return _swapped(data).hex().upper() if upper else data.hex()
+
+
+def _swapped(data: bytes) -> bytes:
+    return b"".join(data[i : i + 4][::-1] for i in range(0, len(data), 4))

@@ -15,7 +15,7 @@ import pytest
 
 from envsnap import cli
 from envsnap.capture import capture
-from envsnap.host import call_id
+from envsnap.host import call_id, value_of
 from envsnap.jsonfile import SnapshotError
 from envsnap.reading import Unavailable, Why
 from envsnap.recording import CALLS, GOLDEN, MACHINE, Recorded, load, record, replay
@@ -27,7 +27,21 @@ from tests.fakes import FakeHost
 SECRET = "hunter2-and-more"
 USER, HOST, IP, GATEWAY = "qwertha", "gpunode-17.corp.example.com", "10.83.44.17", "10.83.44.1"
 MAC, UUID, MACHINE_ID = "b8:3f:d2:11:22:33", "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "3d1219c7c4c5404aaa1f6d2a48adfda4"
-PLANTED = (SECRET, USER, "gpunode", "corp.example", IP, "11532C0A", MAC, UUID, MACHINE_ID, "Quin", "wertha@corp")
+PLANTED = (
+    SECRET,
+    USER,
+    "gpunode",
+    "corp.example",
+    IP,
+    "112C530A",
+    "2D01A8C0",
+    "012C530A",
+    MAC,
+    UUID,
+    MACHINE_ID,
+    "Quin",
+    "wertha@corp",
+)
 
 FILES = {
     "/etc/machine-id": f"{MACHINE_ID}\n",
@@ -39,6 +53,8 @@ FILES = {
     "/sys/class/net/eth0/mtu": "9000\n",
     "/proc/net/route": "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
     "eth0\t00000000\t012C530A\t0003\t0\t0\t0\t00000000\t0\t0\t0\neth0\t002C530A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n",
+    "/proc/net/tcp": "  sl  local_address rem_address   st\n   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000\n"
+    "   1: 112C530A:D431 2D01A8C0:01BB 01 00000000:00000000\n",
     "/proc/net/if_inet6": "fd5c000100020003000000000000abcd 02 40 00 80     eth0\n",
     f"/home/{USER}/.cache/huggingface/x": "x",
     "/etc/os-release": 'NAME="Debian"\nVERSION_ID="12"\n',
@@ -155,6 +171,23 @@ def test_it_replays_where_nothing_is_the_same(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("NCCL_ALGO", "Tree")
     monkeypatch.chdir("/")
     assert dumps(replay(folder)) == before == (folder / GOLDEN).read_text()
+
+
+def test_tables_of_addresses_keep_their_form(tmp_path: Path) -> None:
+    record(tmp_path / "machine", host=_machine())
+    host = load(tmp_path / "machine")
+    stand_in = str(host.one("ipv4_address", "eth0"))
+    tables = host.read_all(["/proc/net/route", "/proc/net/tcp", "/proc/net/if_inet6"])
+    route, tcp, inet6 = (str(value_of(found)).splitlines() for found in tables.values())
+    assert route[1].split("\t")[1:3] == ["00000000", _little(stand_in.rpartition(".")[0] + ".1")]
+    assert route[2].split("\t")[1] == _little(stand_in.rpartition(".")[0] + ".0")
+    assert tcp[1] == FILES["/proc/net/tcp"].splitlines()[1]
+    assert tcp[2].split()[1] == f"{_little(stand_in)}:D431"
+    assert inet6[0].startswith("20010db8000000000000000000000001 02 40")
+
+
+def _little(address: str) -> str:
+    return socket.inet_aton(address)[::-1].hex().upper()
 
 
 def test_what_was_never_asked_is_not_recorded(tmp_path: Path) -> None:
