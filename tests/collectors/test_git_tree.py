@@ -687,6 +687,18 @@ def test_many_changes_that_are_large_together(repo: Repo, monkeypatch: pytest.Mo
     assert read["tree_id"] == repo.tree_by_git()
 
 
+def test_many_new_or_deleted_files_that_are_large_together(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_git_contents, "MAX_TEXTS_BYTES", 25)
+    repo.commit({"x": "1" * 10, "y": "2" * 10, "z": "3" * 10})
+    for name in "xyz":
+        (repo.root / name).unlink()
+    deleted = seen(repo)
+    assert sum(f"changed[{name}].deleted_lines" in deleted.values for name in "xyz") == 2
+    repo.commit()
+    new = seen(repo.write({"x": "4" * 10, "y": "5" * 10, "z": "6" * 10}))
+    assert sum(f"changed[{name}].added_lines" in new.values for name in "xyz") == 2
+
+
 def test_more_changes_than_are_kept(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_git_tree, "MAX_CHANGES", 4)
     monkeypatch.setattr(_git_index, "MAX_UNTRACKED", 5)
