@@ -13,7 +13,7 @@ from envsnap.collectors._git_find import Place
 from envsnap.collectors._git_history import Commit, Logs, Move, logs, without_user
 from envsnap.collectors._git_run import TIMEOUT_SECONDS, Git, git_in, output_of
 from envsnap.collectors._git_tree import Tree
-from envsnap.host import Host
+from envsnap.host import Host, value_of
 from envsnap.reading import Error, Found, Unavailable, Value, Why, attempt
 
 RECENT_COMMITS = 20
@@ -32,7 +32,7 @@ def ask(host: Host, place: Place, held: Cache) -> tuple[Checkout, Iterator[Fact]
     extra = [git.request("describe", "--tags", "--abbrev=12", "HEAD")]
     if branch:
         extra.append(git.request("for-each-ref", f"--format={_UPSTREAM}", f"refs/heads/{branch}"))
-    answers = host.within(TIMEOUT_SECONDS + 1, [*extra, *requests(git, RECENT_COMMITS)])
+    answers = host.within(host.left(TIMEOUT_SECONDS + 1), [*extra, *requests(git, RECENT_COMMITS)])
     describe, *upstream = answers[: len(extra)]
     checkout = Reader(host, held).read(git, place, answers[len(extra) :], noted.index_mtime_ns)
     return checkout, chain(
@@ -49,8 +49,10 @@ def _branch(host: Host, git: Git, place: Place) -> str:
     """The branch that is checked out, empty where HEAD is detached."""
     if not place.reftable:
         return place.branch
-    [answer] = host.found([git.request("rev-parse", "--symbolic-full-name", "HEAD")])
-    return output_of(answer, git.directory).strip().partition("refs/heads/")[2]
+    [answer] = host.found([git.request("symbolic-ref", "--quiet", "HEAD")])
+    if value_of(answer)["code"] == 1:  # its way to say that HEAD is no symbolic reference
+        return ""
+    return output_of(answer, git.directory).strip().removeprefix("refs/heads/")
 
 
 def _of_head(branch: str, commits: Found) -> Iterator[Fact]:

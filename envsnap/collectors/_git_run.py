@@ -1,8 +1,8 @@
 """Git, run so that nothing which a repository configures is ever run, and nothing is written or fetched.
 
 Only plumbing that neither reads working files through filters nor renders differences is called anywhere:
-`config`, `rev-list`, `describe`, `for-each-ref`, `ls-files`, `diff-index --cached`, `check-attr`, `cat-file`.
-None of them runs hooks, external diffs, text conversions, or clean and process filters. `git status` and
+`config`, `rev-list`, `describe`, `for-each-ref`, `symbolic-ref`, `ls-files`, `diff-index --cached`, `check-attr`,
+`cat-file`. None of them runs hooks, external diffs, text conversions, or clean and process filters. `git status` and
 `git diff` do run filters, whatever their options.
 """
 

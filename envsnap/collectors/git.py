@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 from envsnap import cache
 from envsnap.cache import Cache
@@ -139,12 +140,9 @@ def _side_by_side(host: Host, found: list[Repository], held: Cache) -> Iterator[
         waiting.put(repository)
 
     def work() -> None:
-        while not waiting.empty():
-            try:
-                repository = waiting.get_nowait()
-            except queue.Empty:
-                return
-            done.put(_read(host, repository, held))
+        with suppress(queue.Empty):
+            while True:
+                done.put(_read(host, waiting.get_nowait(), held))
 
     for _ in range(min(_THREADS, len(found))):
         threading.Thread(target=work, daemon=True).start()

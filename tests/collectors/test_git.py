@@ -288,15 +288,19 @@ def made_up(git: Callable[[list[str]], dict[str, object]], head: str = "", **mor
     return capture(host=host, only=["git"]).sections["git"]
 
 
-def test_branches_and_logs_that_are_no_files() -> None:
+@pytest.mark.parametrize("branch", ["topic", ""])
+def test_branches_and_logs_that_are_no_files(branch: str) -> None:
     def git(argv: list[str]) -> dict[str, object]:
-        known = {"rev-parse": "refs/heads/topic\n", "for-each-ref": "origin/topic\0behind 2\n"}
-        answer = next((known[word] for word in argv if word in known), None)
-        return {"code": 128 if answer is None else 0, "out": answer or "", "err": "fatal: made up\n"}
+        if "symbolic-ref" in argv:
+            return {"code": 0 if branch else 1, "out": f"refs/heads/{branch}\n" if branch else "", "err": ""}
+        if "refs/heads/topic" in argv:
+            return {"code": 0, "out": "origin/topic\0behind 2\n", "err": ""}
+        return {"code": 128, "out": "", "err": "fatal: made up\n"}
 
     read = made_up(git, "ref: refs/heads/.invalid\n")
-    assert (read.values["repo[r].branch"], read.values["repo[r].detached"]) == ("topic", False)
-    assert read.values["repo[r].behind_count"] == 2
+    assert read.values.get("repo[r].branch", "") == branch
+    assert read.values["repo[r].detached"] is not bool(branch)
+    assert read.values.get("repo[r].behind_count") == (2 if branch else None)
     for path in ("last_move.time", "last_pull.message", "stash_count", "stash[0].commit"):
         reading = read.reading(f"repo[r].{path}")
         assert isinstance(reading, Unavailable)
