@@ -25,7 +25,7 @@ VERSION = 1
 def record(recorder: Recorder) -> tuple[str, bytes]:
     """The file's name and content."""
     content = _frame(recorder)
-    failed: dict[str, str] = {}
+    failed = dict(recorder.failed)
     cleaner = recorder.cleaner = recorder.cleaner or Cleaner(recorder.directory)
     parts = {
         "process": lambda: cleaner.clean(process.process()),
@@ -59,7 +59,7 @@ def state(recorder: Recorder) -> Any:
         engine = recorder.engine()
     except Exception as error:
         engine = {"failed": describe(error)}
-    return environment.views(), len(sys.modules), recorder.reach.count, engine, process.title()
+    return environment.views(), len(sys.modules), recorder.reach.count, engine, recorder.ready_at, process.title()
 
 
 def _frame(recorder: Recorder) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from typing import Any
 
 from envsnap_inside import asked_for
 from envsnap_inside.code import Code
+from envsnap_inside.plain import describe
 from envsnap_inside.process import is_spawned
 from envsnap_inside.reach import Reach
 from envsnap_inside.trees import Trees
@@ -45,7 +46,7 @@ class Recorder:
         self.started_at = time.time()
         self.ready_at: float | None = None
         self.ready_by = ""
-        self.moment = "starting"
+        self.ended = False
         self.cpu_seconds = 0.0
         self.engine: Callable[[], dict[str, Any]] = dict
         self.own_thread: dict[str, Any] = {}
@@ -54,10 +55,13 @@ class Recorder:
         self.code = Code(self.trees)
         self.loaded_at_start: Set[str] = frozenset()
         self.cleaner: Any = None
+        self.failed: dict[str, str] = {}
         self._lock = threading.Lock()
+        self._turn = threading.Lock()
         self._wake = threading.Event()
         self._name = ""
         self._written: Any = None
+        self._told: float | None = None
 
     def begin(self) -> None:
         """Watch from now on; the thread does the rest."""
@@ -69,20 +73,27 @@ class Recorder:
         """The process is about to serve. Called on its own thread: some settings can be read on that one alone."""
         from envsnap_inside import frameworks
 
-        if self.hold():
-            try:
-                self.own_thread = frameworks.own_thread()
-                self.engine = engine
-                self._serving(by)
-            finally:
-                self.release()
-            self._wake.set()
+        self.own_thread = frameworks.own_thread()
+        self.engine = engine
+        self._serving(by)
+        self._wake.set()
+
+    @property
+    def moment(self) -> str:
+        """Of which moment a record made now would tell."""
+        if self.ended:
+            return "exit"
+        if self.ready_at is None:
+            return "starting"
+        if self.ready_at == self._told:
+            return "serving"
+        return "settled" if self.ready_by == "settle" else "ready"
 
     def end(self) -> None:
         """The last record. What was watched is left alone."""
         if self.hold():
             try:
-                self.moment = "exit"
+                self.ended = True
                 if self.always or self.ready_at is not None:
                     self._write()
                 self.reach.stop()
@@ -100,10 +111,13 @@ class Recorder:
         self._lock.release()
 
     def _serving(self, by: str) -> None:
-        self.ready_at, self.ready_by = time.time(), by
-        self.moment = "settled" if by == "settle" else "ready"
-        self.loaded_at_start = frozenset(sys.modules)
-        self.reach.serving()
+        # NOTE: not the lock of the thread's work, which may take seconds while the process starts: this may not wait.
+        with self._turn:
+            if by == "settle" and (self.expects_ready or self.ready_at is not None):
+                return
+            self.ready_at, self.ready_by = time.time(), by
+            self.loaded_at_start = frozenset(sys.modules)
+            self.reach.serving()
 
     def _run(self) -> None:
         wait = self.settle_seconds
@@ -112,14 +126,11 @@ class Recorder:
             self._wake.clear()
             wait = self.interval_seconds
             with self._lock:
-                if self.moment == "exit":
+                if self.ended:
                     return
                 try:
-                    if self.ready_at is None and not self.expects_ready:
-                        self._serving("settle")
+                    self._serving("settle")
                     self._write()
-                    if self.ready_at is not None:
-                        self.moment = "serving"
                 except Exception as error:
                     self._fail(error)
 
@@ -129,15 +140,16 @@ class Recorder:
 
         cpu = time.thread_time()
         state = content.state(self)
-        if self._written == state and self.moment in ("starting", "serving"):
+        if self._written == state and not self.ended:
             files.touch(self.directory, self._name)
         else:
+            told = self.ready_at
             files.check(self.directory)  # before anything is made that may leave a trace there
             name, data = content.record(self)
             files.write(self.directory, name, data)
             if self._name not in ("", name):  # the process has been retitled since
                 os.unlink(os.path.join(self.directory, self._name))
-            self._name, self._written = name, state
+            self._name, self._written, self._told = name, state, told
         self.cpu_seconds += time.thread_time() - cpu
 
     def _fail(self, error: Exception) -> None:
@@ -180,6 +192,12 @@ def ready(by: str, engine: Callable[[], dict[str, Any]]) -> None:
     """Say that this process is about to serve, on its own thread. `engine` is asked for what the engine knows."""
     if _recorder is not None:
         _recorder.ready(by, engine)
+
+
+def failed(part: str, error: Exception) -> None:
+    """Say in the record that something could not be done; the process itself goes on."""
+    if _recorder is not None:
+        _recorder.failed[part] = describe(error)
 
 
 def start_any() -> None:

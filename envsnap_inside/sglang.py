@@ -44,16 +44,16 @@ def hook() -> None:
                 HookRegistry.register(target, _before, HookType.BEFORE)
                 if process.is_spawned():
                     recorder.expect_ready()
-    except Exception:
-        pass  # the settle time stands in for it
+    except Exception as error:
+        recorder.failed("hook", error)  # the settle time stands in for it
 
 
 def _before(*arguments: Any, **named: Any) -> None:
     try:
         worker = arguments[0] if arguments else None
         recorder.ready("sglang", lambda: facts(worker))
-    except Exception:
-        pass
+    except Exception as error:
+        recorder.failed("ready", error)
 
 
 def facts(worker: Any) -> dict[str, Any]:
@@ -83,7 +83,9 @@ def _resolved(arguments: Any) -> dict[str, Any]:
             return dict(resolved())
         except Exception:
             pass
-    return {name: value for name, value in vars(arguments).items() if not name.startswith("_")}
+    # Beside its fields it keeps notes of its own, and the model's whole configuration.
+    fields = getattr(type(arguments), "__dataclass_fields__", vars(arguments))
+    return {name: value for name, value in vars(arguments).items() if name in fields and not name.startswith("_")}
 
 
 def _sources(arguments: Any) -> dict[str, str]:

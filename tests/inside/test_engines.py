@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from configparser import ConfigParser
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -82,7 +84,6 @@ def run_scheduler_process(rank):
     os.environ["SET_AFTER_PLUGINS"] = str(rank)
     Scheduler(rank).run_event_loop()
 """,
-    "envsnap_stub-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: envsnap-stub\nVersion: 1\n",
     "launch.py": """
 import multiprocessing, sys
 from sglang.srt.plugins import load_plugins
@@ -100,19 +101,24 @@ if __name__ == "__main__":
 }
 
 
-@pytest.fixture
-def engine(tmp_path: Path) -> Path:
-    """A directory for PYTHONPATH with the stand-in, and envsnap's own entry point as setup.cfg declares it."""
-    from configparser import ConfigParser
-
+def entry_point(folder: Path) -> None:
+    """Make a directory for PYTHONPATH with envsnap's own entry point, as setup.cfg declares it."""
     config = ConfigParser()
     config.read(ROOT / "setup.cfg")
-    declared = config["options.entry_points"]["sglang.srt.plugins"]
+    declared = config["options.entry_points"]["sglang.srt.plugins"].strip()
+    info = folder / "envsnap_stub-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: envsnap-stub\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[sglang.srt.plugins]\n{declared}\n")
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Path:
+    """A directory for PYTHONPATH with the stand-in and the entry point."""
     for name, text in FILES.items():
         (tmp_path / "engine" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "engine" / name).write_text(text)
-    points = tmp_path / "engine" / "envsnap_stub-1.dist-info" / "entry_points.txt"
-    points.write_text(f"[sglang.srt.plugins]\n{declared.strip()}\n")
+    entry_point(tmp_path / "engine")
     return tmp_path / "engine"
 
 
@@ -180,12 +186,21 @@ def scheduler(**attributes: Any) -> SimpleNamespace:
 
 
 def test_version_0_5_16() -> None:
-    arguments = SimpleNamespace(
-        page_size=1, disable_chunked_prefix_cache=True, model_config=object(), cuda_graph_config=None,
-        _resolved_overrides=[("_page_size_default", {"page_size": 1})],
-        _runtime_mutations=[("model_runner.chunked_prefix_cache_gate", {"disable_chunked_prefix_cache": True})],
-        _in_override=False,
-    )  # fmt: skip
+    @dataclass
+    class Graphs:
+        max_bs: int = 4
+
+    @dataclass
+    class ServerArgs:
+        page_size: int = 1
+        disable_chunked_prefix_cache: bool = True
+        handler: Any = None
+        graphs: Graphs = field(default_factory=Graphs)
+
+    arguments: Any = ServerArgs(handler=print)
+    arguments.model_config = object()
+    arguments._resolved_overrides = [("_page_size_default", {"page_size": 1})]
+    arguments._runtime_mutations = [("model_runner.gate", {"disable_chunked_prefix_cache": True})]
     decode, draft = SimpleNamespace(capture_bs=[4, 1, 2]), SimpleNamespace(capture_bs=[1])
     found = sglang.facts(
         scheduler(
@@ -196,11 +211,12 @@ def test_version_0_5_16() -> None:
         )
     )
     assert found["server_args"] == {
-        "page_size": 1, "disable_chunked_prefix_cache": True, "model_config": "<object>", "cuda_graph_config": None,
+        "page_size": 1, "disable_chunked_prefix_cache": True, "handler": "<builtin_function_or_method>",
+        "graphs": {"max_bs": 4},
     }  # fmt: skip
     assert found["resolved_by"] == {
         "page_size": "_page_size_default",
-        "disable_chunked_prefix_cache": "model_runner.chunked_prefix_cache_gate",
+        "disable_chunked_prefix_cache": "model_runner.gate",
     }
     assert found["ranks"] == {"tp_rank": 1, "gpu_id": 1, "pp_rank": 0}
     assert found["graph_batch_sizes"] == {"decode": [1, 2, 4], "draft": [1]}
