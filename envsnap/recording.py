@@ -268,12 +268,24 @@ def _learn(known: StandIns, request: Request, answer: Answer) -> None:
     if answer[0] == "ok" and isinstance(answer[1], str):
         if path.endswith(_IDENTIFIER_FILES):
             known.learn_identifier(answer[1].strip())
+        if path == "/etc/passwd":
+            _learn_users(known, answer[1])
         if request[0] == "ipv4_address":
             known.learn_address(answer[1])
         for digits in _TABLES[path].findall(answer[1]) if path in _TABLES else ():
             known.learn_address(_address(digits, _is_upper(path)))
     for text in strings_of([request, answer]):
         known.learn_from_text(text)
+
+
+def _learn_users(known: StandIns, passwd: str) -> None:
+    """The people among the users; the system's own names say nothing."""
+    for line in passwd.splitlines():
+        fields = line.split(":")
+        if len(fields) == 7 and fields[2].isdigit() and 1000 <= int(fields[2]) < 65000:
+            known.learn_user(fields[0])
+            known.learn_person(fields[4].partition(",")[0])
+            known.learn_home(fields[5])
 
 
 def _tables(known: StandIns, request: Request, answer: Answer) -> Answer:

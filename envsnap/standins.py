@@ -81,6 +81,11 @@ class StandIns:
         if not _HOME.fullmatch(path) or name in COMMON:
             self._add(path, lambda n: "/home/" + self._words.get(name, f"user{n}"), "home")
 
+    def learn_person(self, name: str) -> None:
+        """A person's name and surname; one word alone may be any word."""
+        if " " in name:
+            self._add(name, lambda n: f"user{n}", "author")
+
     def learn_host(self, name: str) -> None:
         """A host's name, with or without its domain."""
         first, _, domain = name.partition(".")
@@ -112,9 +117,7 @@ class StandIns:
                 self.learn_user(name)
         if "@" in text or "user.name" in text:
             for match in (*_AUTHOR.finditer(text), *_PERSON.finditer(text)):
-                name = match[match.lastindex or 0].strip()
-                if " " in name:
-                    self._add(name, lambda n: f"user{n}", "author")
+                self.learn_person(match[match.lastindex or 0].strip())
 
     def _learn_name(self, name: str, kind: str) -> None:
         if not name or name.lower() in COMMON or not name.strip("0123456789."):

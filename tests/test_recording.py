@@ -57,6 +57,7 @@ FILES = {
     "   1: 112C530A:D431 2D01A8C0:01BB 01 00000000:00000000\n",
     "/proc/net/if_inet6": "fd5c000100020003000000000000abcd 02 40 00 80     eth0\n",
     f"/home/{USER}/.cache/huggingface/x": "x",
+    "/etc/passwd": f"root:x:0:0:root:/root:/bin/bash\n{USER}:x:1000:1000:Quin Wertha,,,:/home/{USER}:/bin/bash\n",
     "/etc/os-release": 'NAME="Debian"\nVERSION_ID="12"\n',
 }
 
