@@ -11,7 +11,7 @@ import resource
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
 from envsnap import __version__, collectors
@@ -87,7 +87,7 @@ def capture(
     for item in work:
         threading.Thread(target=_collect, args=(item, host, scope, redactor), daemon=True, name=item.name).start()
     _wait(work, started, deadline, progress)
-    sections = {item.name: item.section() for item in work}
+    sections = {item.name: _swept(item.section(), redactor) for item in work}
     return Snapshot(
         captured_at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         sections=sections,
@@ -99,6 +99,18 @@ def capture(
             "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         },
         redaction=redactor.summary(),
+    )
+
+
+def _swept(section: Section, redactor: Redactor) -> Section:
+    """The section without secrets that another one gave away: in the environment by its name, in an argument bare."""
+    path = redactor.sweep_path
+    return replace(
+        section,
+        reason=redactor.sweep(section.reason),
+        values={path(p): redactor.sweep(value) for p, value in section.values.items()},
+        errors={path(p): redactor.sweep(message) for p, message in section.errors.items()},
+        unavailable={path(p): replace(u, detail=redactor.sweep(u.detail)) for p, u in section.unavailable.items()},
     )
 
 

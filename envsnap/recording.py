@@ -220,7 +220,7 @@ def _cleaned(calls: list[Call], scope: Scope, redactor: Redactor, known: StandIn
         return everywhere(value, lambda text: _fitted(text, with_stand_ins) if "\0" in text else words(text))
 
     def words(text: str) -> str:
-        return known.text(redactor.sweep(text))
+        return known.text(str(redactor.sweep(text)))
 
     calls = [_mapped(*call, without_secrets) for call in calls]
     for request, answer in calls:

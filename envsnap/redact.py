@@ -14,21 +14,18 @@ A secret is recognised by its name (`secret_names`) and by its form (`secret_for
 from __future__ import annotations
 
 import json
-import os
 import re
-import stat
 import threading
-import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from envsnap.keys import instances_of, path_of, pattern_of
 from envsnap.reading import Json
+from envsnap.redaction_key import stored_key
 from envsnap.secret_forms import secrets_in
 from envsnap.secret_names import Secrecy, is_secret, secrecy_of
 from envsnap.secret_pairs import STEMS
 
-KEY_FILE = "redaction.key"
 MAX_DEPTH = 48
 """How deeply a value may be nested; what lies deeper is cut, since a snapshot that deep could not be loaded."""
 
@@ -101,6 +98,7 @@ class Redactor:
         self._reason = ""
         self._count = 0
         self._hashes: dict[str, str] = {}
+        self._named_secrets: dict[str, str] = {}
 
     def clean_value(self, path: str, value: Json) -> Json:
         """The value at a path, without secrets: by the name at the path's end and by the form of the value."""
@@ -109,9 +107,7 @@ class Redactor:
 
     def clean_path(self, path: str) -> str:
         """A path without secrets in its instances (a server that is named by a URL with a password, say)."""
-        if len(path) < 24 or "[" not in path or self.clean_text(path) == path:
-            return path
-        return path_of(pattern_of(path), *(self.clean_text(i) for i in instances_of(path)))
+        return path if len(path) < 24 else _rebuilt(path, self.clean_text)
 
     def clean_text(self, text: str) -> str:
         """Free text (messages, patches, logs) in which each secret, and nothing around it, is replaced."""
@@ -125,15 +121,31 @@ class Redactor:
         """Any JSON value, every string in it cleaned; names of fields, options and variables in it count."""
         return self._cleaned(value, Secrecy.NEVER, 0)
 
-    def sweep(self, text: str) -> str:
-        """Free text without any of the secrets found so far, even where nothing near it tells that it is one.
+    def sweep(self, value: Json) -> Json:
+        """Any JSON value without the secrets that were found by name so far, where nothing near them tells.
 
-        Short and common words are left alone: who has the password `postgres` does not want it replaced everywhere.
+        A password that somebody gave as a bare argument, say. Short and common words are left alone: whose password
+        is `postgres` does not want that word replaced everywhere.
         """
-        for secret, hashed in self._hashes.copy().items():
-            if secret in text and len(secret) >= (12 if secret.isalpha() else 8):
-                text = text.replace(secret, hashed)
-        return text
+        return self._swept(value, tuple(self._named_secrets.copy().items()))
+
+    def _swept(self, value: Json, secrets: tuple[tuple[str, str], ...]) -> Json:
+        if not secrets:
+            return value
+        if isinstance(value, str):
+            for secret, hashed in secrets:
+                if secret in value:
+                    value = value.replace(secret, hashed)
+            return value
+        if isinstance(value, list):
+            return [self._swept(item, secrets) for item in value]
+        if isinstance(value, dict):
+            return {self._swept(name, secrets): self._swept(inner, secrets) for name, inner in value.items()}
+        return value
+
+    def sweep_path(self, path: str) -> str:
+        """A path without those secrets."""
+        return _rebuilt(path, lambda text: str(self.sweep(text))) if self._named_secrets else path
 
     def summary(self) -> dict[str, Json]:
         """What was done: `key_id`, how many secrets were `redacted`, the `key`: stored, ephemeral or unused.
@@ -216,13 +228,13 @@ class Redactor:
             return text
         parts, done = [], 0
         for start, end in spans:
-            parts += [text[done:start], self._hashed(text[start:end])]
+            parts += [text[done:start], self._hashed(text[start:end], named=False)]
             done = end
         return "".join([*parts, text[done:]])
 
     # -- the hash and its key -------------------------------------------------------------------------------
 
-    def _hashed(self, secret: str) -> str:
+    def _hashed(self, secret: str, named: bool = True) -> str:
         if HASH.fullmatch(secret):
             return secret
         with self._lock:
@@ -232,11 +244,13 @@ class Redactor:
                 import hmac
 
                 if not self._key:
-                    self._key, self._reason = _stored_key(self._store)
+                    self._key, self._reason = stored_key(self._store)
                     self._kept = "ephemeral" if self._reason else "stored"
                     self._key_id = hashlib.sha256(b"envsnap redaction key " + self._key).hexdigest()[:8]
                 digest = hmac.digest(self._key, secret.encode("utf-8", "surrogatepass"), "sha256").hex()[:16]
                 self._hashes[secret] = f"<redacted k={self._key_id} h={digest}>"
+            if named and len(secret) >= (12 if secret.isalpha() else 8):
+                self._named_secrets[secret] = self._hashes[secret]
             return self._hashes[secret]
 
 
@@ -247,52 +261,13 @@ def _last_name(path: str) -> str:
     return path[path.rfind(".") + 1 :]
 
 
+def _rebuilt(path: str, clean: Callable[[str], str]) -> str:
+    if "[" not in path or clean(path) == path:
+        return path
+    return path_of(pattern_of(path), *(clean(instance) for instance in instances_of(path)))
+
+
 def _any_of(names: Collection[str]) -> re.Pattern[str] | None:
     if not names:
         return None
     return re.compile("|".join(re.escape(name).replace(r"\*", ".*") for name in names), re.IGNORECASE | re.DOTALL)
-
-
-def _stored_key(store: Path | None) -> tuple[bytes, str]:
-    """The key of a store, made if it has none; or a fresh one, and why it is not the store's."""
-    if store is None:
-        return os.urandom(32), "no store was given"
-    path = store / KEY_FILE
-    try:
-        try:
-            _make_key(path)
-        except FileExistsError:
-            pass
-        return _read_key(path), ""
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        return os.urandom(32), f"{path} was not used: {why}"
-
-
-def _make_key(path: Path) -> None:
-    if not path.parent.is_dir():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (path.parent / ".gitignore").write_text("*\n")
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(fd, os.urandom(32).hex().encode() + b"\n")
-    finally:
-        os.close(fd)
-
-
-def _read_key(path: Path) -> bytes:
-    for _ in range(20):
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            status = os.fstat(fd)
-            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
-                raise ValueError("it is not a regular file of this user that only this user may read")
-            text = os.read(fd, 256).strip()
-        finally:
-            os.close(fd)
-        if text:
-            break
-        time.sleep(0.005)  # another process is writing it at this moment
-    if len(text) != 64:
-        raise ValueError("it holds no key")
-    return bytes.fromhex(text.decode("ascii"))

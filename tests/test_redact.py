@@ -9,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from envsnap.capture import capture
 from envsnap.keys import is_path
-from envsnap.redact import KEY_FILE, MAX_DEPTH, Redactor, comparable, redacted_parts
+from envsnap.redact import MAX_DEPTH, Redactor, comparable, redacted_parts
+from envsnap.redaction_key import KEY_FILE
 from envsnap.secret_names import Secrecy, secrecy_of
+from envsnap.snapshot import dumps
+from tests.fakes import FakeHost, missing
 
 KNOBS = """
 SGLANG_MORI_NUM_MAX_DISPATCH_TOKENS_PER_RANK SGLANG_INIT_NEW_TOKEN_RATIO SGLANG_MIN_NEW_TOKEN_RATIO_FACTOR
@@ -207,8 +211,26 @@ def test_reveal_and_redact() -> None:
 
 def test_a_sweep_finds_known_secrets_without_their_names() -> None:
     redactor = Redactor()
-    hidden = redactor.clean({"api_key": "a1b2c3d4e5f6g7h8", "password": "postgres"})
-    assert redactor.sweep("run a1b2c3d4e5f6g7h8 on postgres") == f"run {hidden['api_key']} on postgres"
+    assert redactor.sweep({"x": ["a1b2c3d4e5"]}) == {"x": ["a1b2c3d4e5"]}
+    hidden = redactor.clean({"api_key": "a1b2c3d4e5", "password": "postgres", "t": "--token t9k8e7n6 x"})
+    assert redactor.sweep("run a1b2c3d4e5 on postgres") == f"run {hidden['api_key']} on postgres"
+    assert redactor.sweep({"a1b2c3d4e5": [1, {"x": "=a1b2c3d4e5"}]}) == {
+        hidden["api_key"]: [1, {"x": f"={hidden['api_key']}"}]
+    }
+    assert redactor.sweep_path("server[x/a1b2c3d4e5].args") == f'server["x/{hidden["api_key"]}"].args'
+    assert redactor.sweep_path("server[x].args") == "server[x].args"
+
+
+def test_a_secret_that_one_section_names_is_hidden_in_all() -> None:
+    secret = "correct-horse-battery"
+    host = FakeHost(
+        {"/proc/cmdline": f"quiet {secret}\n"},
+        replies={("environ",): {"DB_PASSWORD": secret, "ARGS": f"--x {secret}"}, ("uname",): missing("denied", secret)},
+    )
+    snapshot = capture(host=host, only=["environ", "kernel"])
+    assert secret not in dumps(snapshot)
+    assert "<redacted" in snapshot.values["env[ARGS]"]
+    assert "<redacted" in snapshot.values["kernel.command_line"]
 
 
 def test_secrets_in_paths() -> None:
