@@ -3,7 +3,8 @@
     .envsnap/20261129T184615Z.json    a snapshot that was given no name
     .envsnap/runs/ID.json.gz          a run, ID.samples.json.gz beside it; ID/ holds its logs and records
     .envsnap/texts/SHA256.gz          a long text (a patch) that runs share, once by content
-    .envsnap/index.sqlite             what `envsnap log` lists; made anew from the runs where it is missing or behind
+    .envsnap/index.sqlite             what `envsnap log` lists, and each run's state in short; made anew from the runs
+                                      where it is missing or behind
     .envsnap/redaction.key            the key of hashed secrets
 
 Two processes may write at once: files are renamed into place, and the index is SQLite's business. A process that is
@@ -17,7 +18,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from envsnap.runs.columns import Columns
     from envsnap.runs.run import Run
     from envsnap.runs.verdict import History
+    from envsnap.states import State
 
 FOLDER = ".envsnap"
 LONG_TEXT = 16 << 10
@@ -155,6 +157,16 @@ class Store:
             found[name] = History(tuple(tuple(values) for values in sessions.values()))
         return found
 
+    def states(self) -> dict[str, State]:
+        """What each run's readings were, by the run's id."""
+        from envsnap import states
+
+        if not self.runs.is_dir():
+            return {}
+        with self._index() as index:
+            self._catch_up(index)
+            return states.load(index)
+
     def group(self, name: str) -> list[Run]:
         """The runs that a name stands for, in the order they ran.
 
@@ -186,7 +198,7 @@ class Store:
             samples_path(path).unlink(missing_ok=True)
             shutil.rmtree(self.runs / run_id, ignore_errors=True)
         with self._index() as index:
-            index.executemany("DELETE FROM runs WHERE id = ?", [(i,) for i in removed])
+            _forget(index, removed)
         return removed
 
     # -- index ----------------------------------------------------------------------------------------------
@@ -208,7 +220,7 @@ class Store:
 
         there = {p.name[: -len(".json.gz")] for p in self.runs.iterdir() if _is_run(p.name)}
         known = {row[0] for row in index.execute("SELECT id FROM runs")}
-        index.executemany("DELETE FROM runs WHERE id = ?", [(i,) for i in known - there])
+        _forget(index, known - there)
         for run_id in there - known:
             path = self.runs / f"{run_id}.json.gz"
             try:
@@ -254,6 +266,8 @@ class Store:
 def _connect(path: Path) -> sqlite3.Connection:
     import sqlite3
 
+    from envsnap import states
+
     for attempt in (1, 2):
         connection = sqlite3.connect(path, timeout=10)
         try:
@@ -262,6 +276,7 @@ def _connect(path: Path) -> sqlite3.Connection:
                 " started_at TEXT, seconds REAL, status TEXT, command TEXT, configuration TEXT,"
                 " metrics TEXT)"
             )
+            states.prepare(connection)
             return connection
         except sqlite3.DatabaseError as error:
             connection.close()
@@ -272,6 +287,8 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _note(index: sqlite3.Connection, run: Run) -> None:
+    from envsnap import states
+
     before = run.snapshots.get("before")
     row = (
         run.id, run.group, run.label, run.arm, run.index, run.started_at, run.seconds, run.status,
@@ -279,6 +296,16 @@ def _note(index: sqlite3.Connection, run: Run) -> None:
         json.dumps([[m.name, m.value, m.unit] for m in run.metrics]),
     )  # fmt: skip
     index.execute(f"INSERT OR REPLACE INTO runs ({_COLUMNS}) VALUES ({', '.join('?' * len(row))})", row)
+    if before:
+        states.note(index, run.id, run.snapshot)
+
+
+def _forget(index: sqlite3.Connection, run_ids: Iterable[str]) -> None:
+    from envsnap import states
+
+    gone = list(run_ids)
+    index.executemany("DELETE FROM runs WHERE id = ?", [(i,) for i in gone])
+    states.forget(index, gone)
 
 
 def _same_work(entry: Entry, run: Run) -> bool:

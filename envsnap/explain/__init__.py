@@ -10,6 +10,7 @@ cause lies outside what was captured.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from envsnap.explain.explanation import (
     NOT_REPRODUCIBLE,
@@ -23,10 +24,15 @@ from envsnap.explain.explanation import (
 )
 from envsnap.explain.story import Clue, Facts, Finding, Innocent, Story, Together, View, every_story
 from envsnap.explain.symptom import Symptom
+from envsnap.explain.weights import WEIGHTS, Weights
+
+if TYPE_CHECKING:
+    from envsnap.explain.past import Past
 
 __all__ = [
     "NOT_REPRODUCIBLE",
     "OUTSIDE",
+    "WEIGHTS",
     "Clue",
     "Evidence",
     "Explanation",
@@ -41,6 +47,7 @@ __all__ = [
     "Symptom",
     "Together",
     "View",
+    "Weights",
     "every_story",
     "explain",
 ]
@@ -51,12 +58,15 @@ def explain(
     b: Side,
     *,
     control: tuple[Side, Side] | None = None,
-    history: Sequence[Side] = (),
+    history: Sequence[Side | Past] = (),
     without: Sequence[str] = (),
+    weights: Weights = WEIGHTS,
 ) -> Explanation:
     """Say which difference between two sides makes one of them slower, or that none does.
 
     `control` is a pair measured in the same two states under another load (without speculation, say): a suspect has to
-    explain both. `history` are earlier sides, labelled or not. `without` are codes of stories that are not told.
+    explain both. `history` are other sides or runs, of any state. `without` are codes of stories that are not told.
     """
-    raise NotImplementedError
+    from envsnap.explain.explaining import explained
+
+    return explained(a, b, control, history, without, weights)

@@ -26,7 +26,6 @@ from envsnap.wording import plural, reading_text, shorten
 SHOWN_IN = (
     "server[].dp[].accept_length",
     "server[].dp[].step_seconds[]",
-    "server[].dp[].graph_memory_bytes",
     "during.gpu[].utilization_*",
     "during.gpu[].power_*",
     "during.gpu[].memory_used_*",
@@ -97,7 +96,7 @@ def _variables(changes: Sequence[Change], fast: Facts, slow: Facts, ruled_out: l
     arrived = {
         instances_of(c.path)[1]
         for c in changes
-        if pattern_of(c.path) in _ENVIRONMENTS and _computes(instances_of(c.path)[0])
+        if pattern_of(c.path) in _ENVIRONMENTS and computes(instances_of(c.path)[0])
     }
     kept: list[Change] = []
     lost: dict[str, list[Change]] = {}
@@ -122,10 +121,11 @@ def _variables(changes: Sequence[Change], fast: Facts, slow: Facts, ruled_out: l
 
 def _sees_workers(facts: Facts) -> bool:
     """Whether the environment of some computing process is known."""
-    return any(_computes(instances_of(path)[0]) for key in _ENVIRONMENTS for path in facts.values(key))
+    return any(computes(instances_of(path)[0]) for key in _ENVIRONMENTS for path in facts.values(key))
 
 
-def _computes(role: str) -> bool:
+def computes(role: str) -> bool:
+    """Whether a process of that role does the work: what the shell or the client has, computes nothing."""
     return role.rsplit("/", 1)[-1] not in _BYSTANDERS
 
 
@@ -158,7 +158,7 @@ def _unfolded(change: Change) -> Iterator[Change]:
     ):
         yield change
         return
-    if not _computes(instances_of(change.path)[0]):
+    if not computes(instances_of(change.path)[0]):
         return
     before, after = options(change.before.value), options(change.after.value)
     differing = [n for n in sorted({*before, *after}) if before.get(n) != after.get(n)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from envsnap.change import Change
+from envsnap.change import Change, NotCompared
 from envsnap.keys import Effect
 from envsnap.snapshot import Snapshot
 
@@ -56,15 +56,17 @@ class Evidence:
 class Suspect:
     """Changes that moved together, or one of the two hypotheses without changes (`NOT_REPRODUCIBLE`, `OUTSIDE`).
 
-    The probabilities of all suspects add up to 1. `largest_ratio` is by how much physics lets it lengthen a step at
-    most, as a ratio of times slow / fast (None: no bound is known), `unexplained` what is left of the slowdown then, as
-    such a ratio. `ties_with` are the ids of suspects with equal evidence. `next` holds commands as argument arrays.
+    The probabilities of all suspects add up to 1; `prior` is what it was before any evidence. `largest_ratio` is by how
+    much physics lets it lengthen a step at most, as a ratio of times slow / fast (None: no bound is known),
+    `unexplained` what is left of the slowdown then, as such a ratio. `ties_with` are the ids of suspects with equal
+    evidence. `next` holds commands as argument arrays.
     """
 
     id: str
     title: str
     changes: tuple[Change, ...]
     probability: float
+    prior: float
     mechanism: str
     effects: tuple[Effect, ...] = ()
     evidence_for: tuple[Evidence, ...] = ()
@@ -109,6 +111,6 @@ class Explanation:
     suspects: tuple[Suspect, ...]
     ruled_out: tuple[RuledOut, ...] = ()
     mistakes: tuple[Mistake, ...] = ()
-    not_comparable: tuple[str, ...] = ()
+    not_comparable: tuple[NotCompared, ...] = ()
     contamination: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default_factory=tuple)

@@ -41,7 +41,7 @@ class Towards(str, Enum):
     UNKNOWN = "unknown"
 
 
-LOWER, HIGHER, HARMLESS, ANY = "<", ">", "harmless", "any"
+LOWER, HIGHER, LIMIT, HARMLESS, ANY = "<", ">", "limit", "harmless", "any"
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,9 @@ class Harm:
     """What is known of the values under some names.
 
     `names` are patterns: of variables (`NCCL_*`), of arguments (`--attention_backend`), of keys (`cpu.governor`).
-    `slow` says which values are slow: words, LOWER or HIGHER of two numbers, ANY (what is set against what is not), or
-    HARMLESS. `severe`: nobody who wants speed has it set, so that it stands out among innocent changes.
+    `slow` says which values are slow: words; LOWER or HIGHER of two numbers; LIMIT (the lower number, or any where
+    there was none); ANY (what is set against what is not); HARMLESS. `severe`: nobody who wants speed has it set, so
+    that it stands out among innocent changes.
     """
 
     names: str
@@ -127,7 +128,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def _direction(harm: Harm, before: Reading, after: Reading) -> Known:
-    if harm.slow in (LOWER, HIGHER):
+    if harm.slow in (LOWER, HIGHER, LIMIT):
         return _numbers(harm, before, after)
     if harm.slow == ANY:
         pair = isinstance(before, Value), isinstance(after, Value)
@@ -146,14 +147,12 @@ def _towards(harm: Harm, was_slow: bool, is_slow: bool, ratio: float | None = No
 def _numbers(harm: Harm, before: Reading, after: Reading) -> Known:
     x, y = _number(before), _number(after)
     if x is None or y is None:
-        # A limit that was set where there was none, or taken away.
-        if harm.slow == LOWER and (x is None) is not (y is None) and isinstance(before if x is None else after, Unset):
-            return _towards(harm, x is not None, y is not None)
-        return UNKNOWN
+        newly = harm.slow == LIMIT and isinstance(before, Unset) and y is not None
+        return _towards(harm, False, True) if newly else UNKNOWN
     if x == y:
         return UNKNOWN
     ratio = max(x, y) / min(x, y) if min(x, y) > 0 else None
-    is_slow = (y < x) is (harm.slow == LOWER)
+    is_slow = (y < x) is (harm.slow != HIGHER)
     return _towards(harm, not is_slow, is_slow, ratio)
 
 
@@ -185,6 +184,7 @@ def _number(reading: Reading) -> float | None:
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
 _OFF = re.compile(r"(?:^|[_-])(?:disable|no|skip|without)(?:[_-]|$)", re.IGNORECASE)
+_TUNED = re.compile(r"(?:TORCH_)?NCCL_|SGLANG_|SGL_|VLLM_|FLASHINFER_|NVSHMEM_|UCX_")
 _ON = re.compile(r"(?:^|[_-])(?:enable|use)(?:[_-]|$)", re.IGNORECASE)
 
 
@@ -193,6 +193,8 @@ def _switch(change: Change) -> Known:
     name = name_of(change)
     if "." in name or "[" in name:
         return UNKNOWN
+    if _TUNED.match(name) and isinstance(change.before, Value) and isinstance(change.after, Unset):
+        return Known(Towards.SLOW, says="Somebody had set it, for speed as it seems, and it is gone.")
     off, on = _OFF.search(name), _ON.search(name)
     if not off and not on:
         return UNKNOWN

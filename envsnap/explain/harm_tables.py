@@ -7,7 +7,7 @@ conditions it is not called severe.
 
 from __future__ import annotations
 
-from envsnap.explain.harm import ANY, HARMLESS, HIGHER, LOWER, Harm, Needs
+from envsnap.explain.harm import ANY, HARMLESS, HIGHER, LIMIT, LOWER, Harm, Needs
 
 _ON = "1 true yes on"
 _OFF = "0 false no off"
@@ -45,8 +45,8 @@ _VARIABLES = (
     Harm("NCCL_SHM_USE_CUDA_MEMCPY", _ON, "Shared memory is copied by copy engines.", False, _RANKS),
     Harm("NCCL_PROTO", "simple", "Small messages, as decoding has, wait for the protocol made for large ones.", True,
          _RANKS),
-    Harm("NCCL_PROTO NCCL_ALGO", ANY, "NCCL may no longer choose by size.", False, _RANKS),
-    Harm("NCCL_MAX_NCHANNELS NCCL_MAX_CTAS NCCL_MIN_NCHANNELS NCCL_MIN_CTAS NCCL_NTHREADS NCCL_LL128_NTHREADS "
+    Harm("NCCL_MAX_NCHANNELS NCCL_MAX_CTAS", LIMIT, "Less of the GPU takes part in a transfer.", False, _RANKS),
+    Harm("NCCL_MIN_NCHANNELS NCCL_MIN_CTAS NCCL_NTHREADS NCCL_LL128_NTHREADS "
          "NCCL_BUFFSIZE NCCL_P2P_NET_CHUNKSIZE", LOWER, "Less of the GPU takes part in a transfer.", False, _RANKS),
     Harm("NCCL_NVLS_ENABLE", "0", "The NVSwitch does not reduce.", False, _NVLINK),
     Harm("NCCL_CUMEM_ENABLE NCCL_CUMEM_HOST_ENABLE", "0", "Buffers are not registered for direct access.", False,
@@ -84,7 +84,7 @@ _ARGUMENTS = (
     Harm("--disable_cuda_graph --enforce_eager", _ON, "Every kernel of a step is launched by the host.", True),
     Harm("--disable_cuda_graph_padding", _ON, "Batch sizes between the captured ones run without a graph."),
     Harm("--*cuda_graph*max_bs --cuda_graph_bs --*cuda_graph*.bs --max_seq_len_to_capture --cudagraph_capture_sizes",
-         LOWER, "Larger batches run without a graph."),
+         LIMIT, "Larger batches run without a graph."),
     Harm("--enable_deterministic_inference", _ON, "Kernels and all-reduce have to be deterministic.", True),
     Harm("--*attention_backend", "torch_native torch_sdpa", "Attention without fused kernels.", True),
     Harm("--*attention_backend", "triton triton_attn", "Generic kernels in place of the GPU's own."),
@@ -97,7 +97,7 @@ _ARGUMENTS = (
     Harm("--enable_p2p_check --pre_warm_nccl", HARMLESS),
     Harm("--disable_overlap_schedule", _ON, "The GPU waits while the host prepares the next batch."),
     Harm("--async_scheduling", _OFF, "The GPU waits while the host prepares the next batch."),
-    Harm("--max_running_requests --max_num_seqs --max_total_tokens", LOWER, "Fewer requests run at once."),
+    Harm("--max_running_requests --max_num_seqs --max_total_tokens", LIMIT, "Fewer requests run at once."),
     Harm("--mem_fraction_static --gpu_memory_utilization --num_gpu_blocks_override", LOWER, "Less room for the cache."),
     Harm("--speculative_algorithm --speculative_config", "unset none", "Nothing is speculated.", True),
     Harm("--speculative_draft_model*", "unset", "There is no draft model.", True),

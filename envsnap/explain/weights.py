@@ -1,10 +1,178 @@
-"""The weights of the ranking: one table, with where each figure comes from."""
+"""The weights of the ranking: one table, with where each figure comes from.
+
+A suspect's score is a sum of log odds: the prior of its key, its class, and each piece of evidence. Sources:
+
+    board      tests/benchmarks/attribution, with the category left out that a figure was set from
+    reports    counts over public reports of changed inference speed, by the category of their cause
+    papers     named at the figure
+    physics    follows from the speed model
+    judgement  nothing better is known; kept small
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 STRONG = 2.0
-"""Log odds of a clue that nearly settles it (7 to 1)."""
+"""Log odds of a clue that nearly settles it (7 to 1). Judgement."""
 FAIR = 1.0
-"""Log odds of a clue that makes a cause clearly likelier (3 to 1)."""
+"""Log odds of a clue that makes a cause clearly likelier (3 to 1). Judgement."""
 WEAK = 0.5
-"""Log odds of a hint (5 to 3)."""
+"""Log odds of a hint (5 to 3). Judgement."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """Log odds, and in words where they come from."""
+
+    odds: float
+    source: str
+
+
+CLASSES: dict[str, Weight] = {
+    "communication": Weight(
+        0.5,
+        "reports: a third of all causes; Greyhound (ATC'25): communication 40 %, compute under 2 % of slow large jobs",
+    ),
+    "engine_path": Weight(0.5, "reports: CUDA graphs (276 against 378 tok/s), attention backends, speculation"),
+    "engine": Weight(0.0, "reports: other settings of the engine, leftovers in the environment"),
+    "code": Weight(0.0, "reference: the prior of a commit is its key's"),
+    "library": Weight(0.0, "reports: a release of a kernel library is a cause about as often as a commit"),
+    "workload": Weight(0.0, "reports: prompts, templates and models change acceptance, and are seldom changed"),
+    "clocks": Weight(
+        0.0, "papers: SM clock against decode speed r = 0.96, yet clocks differ by some percent by themselves"
+    ),
+    "neighbour": Weight(0.5, "reports: +42 % from a foreign process on the GPU; none there is the rule"),
+    "driver": Weight(-0.3, "reports: named often, confirmed by toggling seldom; changes only with a reboot"),
+    "pcie": Weight(-0.3, "reports: a narrow link did nothing to single-GPU decoding (38.2 against 38.5 tok/s)"),
+    "host": Weight(-0.3, "reports: CPU, NUMA and limits are a tenth of causes and half of what differs"),
+    "power": Weight(-1.5, "papers: decoding draws 137 to 300 of 700 W, so that no cap acts (arXiv 2605.11999)"),
+    "cosmetic": Weight(-2.0, "judgement: a key with a prior of 0.05 or less"),
+}
+"""What the class of a suspect adds to its key's prior."""
+
+SHARPNESS = 1.5
+"""Exponent on a key's prior: a prior of 0.8 stands to one of 0.2 as 8 to 1, not as 4 to 1. Board."""
+
+
+@dataclass(frozen=True)
+class Harms:
+    """Evidence by which value is the slow one."""
+
+    severe: float = 2.0
+    """Towards a value that nobody has set who wants speed: rare among innocent changes. Board."""
+    slow: float = 0.7
+    """Towards the slower value: every second innocent change goes that way, so it is worth log 2. Physics."""
+    fast: float = -2.3
+    """Towards the faster value: a cause does not, but for surprises (1 in 10). Reports: one of 50 went that way."""
+    harmless: float = -2.5
+    """It does not act on a step's work, or not in this setting. Judgement."""
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """Evidence by which terms of the speed model moved, and by the setting. Physics but for the sizes: judgement."""
+
+    cannot: float = -2.5
+    """It acts on terms alone that did not move."""
+    unlikely: float = -1.2
+    """It acts mostly on terms that did not move."""
+    fits: float = 0.4
+    """It acts on the term that moved, as many others do."""
+    fits_closely: float = 1.2
+    """It acts on the term that moved, as few others do (acceptance, prefill)."""
+    alone: float = -3.0
+    """It acts on the exchange between ranks where there is one rank, or on speculation where there is none."""
+    elsewhere: float = -2.5
+    """It acts on the network where all ranks are on one machine."""
+    beside_nvlink: float = -1.0
+    """It acts on PCIe between GPUs that NVLink joins."""
+    control_cannot: float = -2.0
+    """It could not have moved the control pair, which moved."""
+    control_too: float = -1.2
+    """It would have moved the control pair as much, which moved less."""
+    control_fits: float = 0.5
+    """It explains why one pair moved more than the other."""
+    shows: float = 0.7
+    """Utilisation, power or waiting under load moved as it would move them."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Evidence by how large an effect physics allows."""
+
+    too_small: float = -3.0
+    """It explains nothing of the slowdown; in proportion where it explains a part. Physics."""
+    same_size: float = 1.5
+    """What was measured of it is as large as the slowdown, within a quarter. Physics, board."""
+    within: float = 0.25
+
+
+@dataclass(frozen=True)
+class History:
+    """Evidence by earlier sessions (statistics: rank 1 in 71 to 100 % of simulations from 10 mixed sessions on)."""
+
+    most: float = 4.0
+    spread: float = 0.03
+    """Least standard deviation between sessions of one configuration. Two identical servers were seen 17 % apart."""
+
+
+@dataclass(frozen=True)
+class Churn:
+    """A reading is expected to move by itself `moves` times in `pairs` repeats before any was seen (2 %). Judgement."""
+
+    moves: float = 0.2
+    pairs: float = 10.0
+    most: float = 3.0
+
+
+@dataclass(frozen=True)
+class Rarity:
+    """Evidence by how many earlier states had the slow value (PeerPressure, OSDI'04: rank 1 in 12 of 20 cases)."""
+
+    least: int = 3
+    most: float = 1.0
+    smallest: float = 0.3
+
+
+@dataclass(frozen=True)
+class Nulls:
+    """The two hypotheses that no captured change is the cause."""
+
+    not_reproducible: float = 0.35
+    """Share of slowdowns that do not come back. FACF (ICST'23): 40 % of breakages had no culprit."""
+    not_reproducible_least: float = 0.02
+    """What is left of it after interleaved runs differ (the verdict errs in 4 %). Physics."""
+    outside: float = 0.10
+    """Share of causes that no snapshot holds. Reports: 4 of 50 need a probe or the client."""
+    outside_unread: float = 0.35
+    """What is added where everything that causes come from is unread on a side; in proportion for less. Judgement."""
+    session: float = 0.093
+    """Standard deviation of two sessions of one configuration, as a logarithm: 20 % apart as a 95 % bound."""
+    effect: float = 0.35
+    """Mean of the logarithm of true slowdowns, which are taken as exponentially distributed. Reports."""
+    coverage: float = 1.0
+    """How much of the prior of all changes counts as the chance that a cause is among them."""
+
+
+TIE = 0.15
+"""Scores closer than this are a tie: no evidence separates them."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """All of them, so that a benchmark can judge the ranking without some."""
+
+    classes: Mapping[str, Weight] = field(default_factory=lambda: CLASSES)
+    sharpness: float = SHARPNESS
+    harms: Harms = Harms()
+    mechanism: Mechanism = Mechanism()
+    bounds: Bounds = Bounds()
+    history: History = History()
+    churn: Churn = Churn()
+    rarity: Rarity = Rarity()
+    nulls: Nulls = Nulls()
+
+
+WEIGHTS = Weights()

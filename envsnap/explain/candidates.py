@@ -1,0 +1,139 @@
+"""Candidates: changes that moved together, each bundle one suspect.
+
+One git pull changes a dozen readings of a repository, a driver update as many of eight GPUs, a package its version and
+its files' hash: each is one thing that somebody did, and one thing that can be undone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from envsnap.change import Change
+from envsnap.explain.explanation import Evidence
+from envsnap.explain.homes import home_of
+from envsnap.explain.titles import mechanism_of, title_of
+from envsnap.keys import Effect, Lever, pattern_of
+from envsnap.reading import Unset, Value
+
+NOTABLE = 0.25
+"""Prior from which a package is a suspect of its own; the others are one together."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A bundle on its way to be a suspect. `evidence` is what stories and the bundling itself say."""
+
+    id: str
+    title: str
+    changes: tuple[Change, ...]
+    prior: float
+    effects: tuple[Effect, ...]
+    mechanism: str
+    evidence: tuple[Evidence, ...] = ()
+    largest_ratio: float | None = None
+    story: str | None = None
+
+    @property
+    def principal(self) -> Change:
+        """The change that is likeliest to be the cause."""
+        return max(self.changes, key=lambda c: c.key.prior)
+
+    @property
+    def lever(self) -> Lever | None:
+        """How it could be undone in an experiment."""
+        return self.principal.key.lever
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of its changes."""
+        return tuple(c.path for c in self.changes)
+
+
+_WITH_TORCH = ("library:nccl", "library:cudnn", "library:cublas", "library:nvshmem", "library:cuda", "package:triton")
+"""What a torch of another version brings along, since it requires exact versions of them."""
+
+_FAMILY = re.compile(r"(?:TORCH_)?(NCCL|SGLANG|SGL|VLLM|FLASHINFER|CUDA|PYTORCH|OMP|UCX|NVSHMEM)_")
+
+
+def gather(changes: Sequence[Change]) -> list[Candidate]:
+    """Changes as candidates, each change in exactly one."""
+    homes: dict[str, list[Change]] = {}
+    for change in changes:
+        homes.setdefault(home_of(change), []).append(change)
+    _minor_packages(homes)
+    _with_torch(homes)
+    _with_repository(homes)
+    _lost(homes)
+    return [candidate(home, members) for home, members in homes.items()]
+
+
+def candidate(home: str, changes: Sequence[Change]) -> Candidate:
+    """One candidate of these changes."""
+    ordered = sorted(changes, key=lambda c: (-c.key.prior, c.path, c.leaf))
+    effects = dict.fromkeys(effect for c in _telling(ordered) for effect in c.key.effects)
+    return Candidate(
+        id=home,
+        title=title_of(home, ordered),
+        changes=tuple(ordered),
+        prior=max(c.key.prior for c in ordered),
+        effects=tuple(effects),
+        mechanism=mechanism_of(ordered[0], tuple(effects)),
+    )
+
+
+def _telling(ordered: Sequence[Change]) -> list[Change]:
+    """The changes whose effects are those of the bundle: a driver's name matters, its build compiler hardly."""
+    best = ordered[0].key.prior
+    return [c for c in ordered if c.key.prior >= best * 0.7]
+
+
+def _minor_packages(homes: dict[str, list[Change]]) -> None:
+    minor = [h for h in homes if h.startswith("package:") and max(c.key.prior for c in homes[h]) < NOTABLE]
+    if len(minor) > 1:
+        homes["packages"] = [c for home in minor for c in homes.pop(home)]
+
+
+def _with_torch(homes: dict[str, list[Change]]) -> None:
+    torch = homes.get("package:torch", [])
+    if any(pattern_of(c.path).endswith("].version") for c in torch):
+        for home in _WITH_TORCH:
+            # NOTE: only where a package moved; a library that is mapped from elsewhere did not come with torch.
+            if any(c.path.startswith("package[") for c in homes.get(home, ())):
+                torch += homes.pop(home)
+
+
+def _with_repository(homes: dict[str, list[Change]]) -> None:
+    """A package that is installed from a repository beside it changes its version with every commit."""
+    for home in [h for h in homes if h.startswith("git:")]:
+        package = f"package:{home[4:].split('/')[-1].lower().replace('_', '-')}"
+        if package in homes and all(pattern_of(c.path) != "package[].origin" for c in homes[package]):
+            homes[home] += homes.pop(package)
+
+
+def _lost(homes: dict[str, list[Change]]) -> None:
+    """Variables of one family that are all gone: one file not sourced, or one process that did not hand them on."""
+    families: dict[str, list[str]] = {}
+    for home, members in homes.items():
+        match = _FAMILY.match(home.removeprefix("env:")) if home.startswith("env:") else None
+        if match and all(isinstance(c.before, Value) and isinstance(c.after, Unset) for c in members):
+            families.setdefault(match[1], []).append(home)
+    for family, names in families.items():
+        if len(names) > 1:
+            homes[f"lost:{family}"] = [c for name in names for c in homes.pop(name)]
+
+
+def together(parts: Iterable[Candidate], id: str) -> Candidate:
+    """Several candidates as one: what the likeliest of them says holds for all."""
+    ordered = sorted(parts, key=lambda c: -c.prior)
+    first = ordered[0]
+    changes = tuple(c for part in ordered for c in part.changes)
+    effects = tuple(dict.fromkeys(e for part in ordered for e in part.effects))
+    evidence = tuple(e for part in ordered for e in part.evidence)
+    return replace(first, id=id, changes=changes, effects=effects, evidence=evidence)
+
+
+def by_change(candidates: Sequence[Candidate]) -> Mapping[tuple[str, str], int]:
+    """Which candidate holds a change, by the change's path and leaf: its index."""
+    return {(c.path, c.leaf): i for i, each in enumerate(candidates) for c in each.changes}

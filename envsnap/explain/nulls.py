@@ -1,0 +1,99 @@
+"""The two hypotheses that no captured change is the cause, and how likely the figures make them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from envsnap.explain.explanation import Evidence
+from envsnap.explain.story import Facts
+from envsnap.explain.symptom import Symptom
+from envsnap.explain.weights import Nulls
+from envsnap.runs.compare import Comparison, Judged
+from envsnap.runs.verdict import SAME_WITHIN, Design, Outcome
+
+_SAME = 4.0
+_LEAST = {Design.INTERLEAVED: -4.0, Design.BLOCKS: -2.5, Design.SINGLE: -1.0}
+"""The most that a design can say against it: single runs that differ widely may still be two accidents."""
+
+TELLING = (
+    ("the workers' environment", ("worker[].env[]", "record[].env[]")),
+    ("the libraries that workers map", ("worker[].library[].version",)),
+    ("server arguments", ("server[].argument[]", "record[].argument[]", "worker[].argv")),
+    ("what NCCL chose", ("nccl.rank[].transport[]",)),
+    ("the GPUs under load", ("during.gpu[].sm_clock_median_mhz",)),
+    ("the driver", ("nvml.driver_version",)),
+    ("the code", ("repo[].tree_id", "repo[].head")),
+    ("packages", ("package[].version",)),
+    ("the environment", ("env[]", "worker[].env[]")),
+)
+"""What causes come from, and the keys of which one tells that it was recorded."""
+
+
+def unread(fast: Facts, slow: Facts) -> list[str]:
+    """Of what causes come from, what a side does not hold, in words."""
+    return [what for what, keys in TELLING if not all(any(f.has(key) for key in keys) for f in (fast, slow))]
+
+
+def outside(missing: Sequence[str], nulls: Nulls) -> tuple[float, list[Evidence]]:
+    """Prior of a cause that was not captured, and what speaks for it."""
+    share = len(missing) / len(TELLING)
+    prior = nulls.outside + nulls.outside_unread * share
+    if not missing:
+        return prior, []
+    return prior, [Evidence(f"One side or both do not hold {listed_words(missing)}.", 0.0)]
+
+
+def listed_words(words: Sequence[str], most: int = 5) -> str:
+    """`a, b and c`."""
+    shown = list(words[:most]) + ([f"{len(words) - most} more"] if len(words) > most else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def not_reproducible(symptom: Symptom, comparison: Comparison | None, nulls: Nulls) -> list[Evidence]:
+    """What the runs say for and against a difference that will not come back."""
+    if comparison is None or symptom.slowdown is None:
+        return [Evidence("No speed is known of the two sides: that one is slower is taken on trust.", 0.0)]
+    judged = _speed(comparison)
+    gap = max(symptom.slowdown, 0.0)
+    words = f"×{math.exp(gap):.2f}"
+    if symptom.outcome is Outcome.SAME:
+        return [Evidence(f"The two sides are as fast as each other, within {SAME_WITHIN:.0%}.", _SAME)]
+    weight = max(_LEAST[comparison.design], min(_SAME, _likelihood(gap, _error(judged, nulls), nulls)))
+    found = []
+    if symptom.outcome is Outcome.DIFFERENT:
+        design = "interleaved runs" if comparison.design is Design.INTERLEAVED else "repeated runs"
+        found.append(Evidence(f"The {design} differ by more than such runs do by themselves ({words}).", weight))
+    elif comparison.design is Design.SINGLE:
+        found.append(Evidence(f"One run a side shows nothing by itself, though {words} is {_large(gap)}.", weight))
+    else:
+        found.append(Evidence(f"The runs do not settle whether the sides differ ({words}).", weight))
+    if judged is not None and any("two modes" in note for note in judged.verdict.notes):
+        found.append(Evidence("The runs of one side fall into two modes: one configuration has two speeds.", 2.0))
+    return found
+
+
+def _large(gap: float) -> str:
+    return "a large gap" if gap > math.log(1.2) else "a gap that two sessions can have by chance"
+
+
+def _speed(comparison: Comparison) -> Judged | None:
+    return comparison.judged[0] if comparison.judged else None
+
+
+def _error(judged: Judged | None, nulls: Nulls) -> float:
+    """Standard error of the logarithm of the ratio."""
+    if judged is not None and judged.verdict.low is not None and judged.verdict.high is not None:
+        return max(1e-3, (math.log(judged.verdict.high) - math.log(judged.verdict.low)) / (2 * 1.96))
+    return nulls.session
+
+
+def _likelihood(gap: float, error: float, nulls: Nulls) -> float:
+    """Logarithm of how much likelier such a gap is if nothing lasts than if there is a cause.
+
+    Noise has heavy tails (Student's t with three degrees of freedom); true slowdowns are exponential.
+    """
+    z = gap / error
+    noise = 2 / (math.pi * math.sqrt(3) * (1 + z * z / 3) ** 2) / error
+    # NOTE: a gap is taken without its sign, so that both tails of the noise count.
+    return math.log(2 * noise) - (math.log(1 / nulls.effect) - gap / nulls.effect)
