@@ -112,4 +112,5 @@ def _path(path: str, known: StandIns) -> str:
 def left_over(snapshot: Snapshot) -> list[str]:
     """Paths that hold free text which a person should look over before the copy leaves the house."""
     telling = ("patch", "remote", "argv", "command", "subject", "message", "branch")
-    return sorted(p for p, v in snapshot.values.items() if v and any(w in p.rsplit(".", 1)[-1] for w in telling))
+    texts = (p for p, v in snapshot.values.items() if v and isinstance(v, (str, list)))
+    return sorted(p for p in texts if any(word in p.rsplit(".", 1)[-1] for word in telling))
