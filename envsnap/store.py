@@ -138,7 +138,7 @@ class Store:
         with self._index() as index:
             self._catch_up(index)
             rows = index.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY started_at DESC, id DESC").fetchall()
-        return [Entry(*row[:10], metrics=tuple((m[0], m[1], m[2]) for m in json.loads(row[10]))) for row in rows]
+        return [Entry(*(*row[:10], tuple((m[0], m[1], m[2]) for m in json.loads(row[10])))) for row in rows]
 
     def history(self, runs: Sequence[Run]) -> dict[str, History]:
         """Other sessions of the same configuration and command as `runs`, by metric: how much they differ."""
@@ -292,7 +292,7 @@ def _note(index: sqlite3.Connection, run: Run) -> None:
     before = run.snapshots.get("before")
     row = (
         run.id, run.group, run.label, run.arm, run.index, run.started_at, run.seconds, run.status,
-        _command(run), before.configuration_hash if before else "",
+        command_text(run.command), before.configuration_hash if before else "",
         json.dumps([[m.name, m.value, m.unit] for m in run.metrics]),
     )  # fmt: skip
     index.execute(f"INSERT OR REPLACE INTO runs ({_COLUMNS}) VALUES ({', '.join('?' * len(row))})", row)
@@ -314,12 +314,13 @@ def _same_work(entry: Entry, run: Run) -> bool:
         entry.status == "ok"
         and before is not None
         and entry.configuration == before.configuration_hash
-        and entry.command == _command(run)
+        and entry.command == command_text(run.command)
     )
 
 
-def _command(run: Run) -> str:
-    return json.dumps(run.command)[:2000]
+def command_text(command: Sequence[str]) -> str:
+    """A command as the index holds it: by this two runs' work is told to be the same."""
+    return json.dumps(command)[:2000]
 
 
 def _is_run(name: str) -> bool:

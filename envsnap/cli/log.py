@@ -16,6 +16,7 @@ EXAMPLE = "envsnap log --label fast"
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
     parser.add_argument("--label", default="", metavar="NAME", help="the runs of this label alone")
+    parser.add_argument("--changed", default="", metavar="KEY", help="the runs with which a reading of KEY changed")
     parser.add_argument("--all", action="store_true", help="cut nothing")
     parser.add_argument("--store", default="", metavar="DIR", help="folder that holds .envsnap (default: this one)")
     shared.add_format(parser, "json")
@@ -27,8 +28,13 @@ def run(args: Any) -> int:
     from envsnap.report import log as report
     from envsnap.store import Store
 
-    entries = Store(Path(args.store) if args.store else None).entries()
-    chosen = [e for e in entries if not args.label or e.label == args.label]
+    store = Store(Path(args.store) if args.store else None)
+    chosen = [e for e in store.entries() if not args.label or e.label == args.label]
+    if args.changed:
+        from envsnap.explain.blame import turning_points
+
+        turned = turning_points(args.changed, chosen, store.states())
+        chosen = [e for e in chosen if e.id in turned]
     if args.format == "json":
         emit_json(report.as_json(chosen))
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from envsnap.change import NotCompared
+from envsnap.change import Because, NotCompared
 from envsnap.explain import next_steps, nulls
 from envsnap.explain.contamination import contamination
 from envsnap.explain.effective import Effective, effective
@@ -157,7 +157,12 @@ def _impossible(weighed: Sequence[Weighed]) -> Iterator[RuledOut]:
 
 
 def _gaps(found: Effective) -> tuple[NotCompared, ...]:
-    return tuple(entry for entry in found.diff.not_compared if not entry.settled)
+    """What may hide a change; a section that is partial by nature and lacks nothing that the other has, hides none."""
+    return tuple(
+        entry
+        for entry in found.diff.not_compared
+        if not entry.settled and (entry.because is not Because.INCOMPLETE or any(entry.only))
+    )
 
 
 def _notes(comparison: Comparison | None, symptom: Symptom, slow: str) -> Iterator[str]:

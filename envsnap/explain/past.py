@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from envsnap.change import Change
 from envsnap.explain.explanation import Evidence, Side
@@ -17,7 +18,11 @@ from envsnap.explain.weights import WEIGHTS, Weights
 from envsnap.reading import Reading
 from envsnap.runs.metrics import Better, Metric
 from envsnap.states import State, signature
+from envsnap.store import command_text
 from envsnap.wording import plural
+
+if TYPE_CHECKING:
+    from envsnap.store import Store
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class Past:
     state: State
     metrics: Mapping[str, float] = field(default_factory=dict)
     label: str = ""
-    command: tuple[str, ...] = ()
+    command: str = ""
     configuration: str = ""
 
     @classmethod
@@ -45,7 +50,7 @@ class Past:
                 state=State.of(run.snapshot),
                 metrics={m.name: m.value for m in run.metrics},
                 label=run.label or side.label,
-                command=run.command,
+                command=command_text(run.command),
                 configuration=run.snapshots["before"].configuration_hash,
             )
             for run in side.runs
@@ -144,6 +149,24 @@ class Memory:
             return None
         words = f"{same} of {len(held)}" if same else f"none of {len(held)}"
         return Evidence(f"In {words} earlier states it had the slow side's value.", weight)
+
+
+def of_store(store: Store) -> list[Past]:
+    """The runs in a store that succeeded and whose state is kept, oldest first."""
+    states = store.states()
+    return [
+        Past(
+            session=f"{entry.group}/{entry.arm}",
+            at=entry.started_at,
+            state=states[entry.id],
+            metrics={name: value for name, value, _ in entry.metrics},
+            label=entry.label,
+            command=entry.command,
+            configuration=entry.configuration,
+        )
+        for entry in reversed(store.entries())
+        if entry.status == "ok" and entry.id in states
+    ]
 
 
 def memory_of(

@@ -8,7 +8,7 @@ from envsnap.change import Change
 from envsnap.fold import fold, listed
 from envsnap.keys import Effect, instances_of, pattern_of
 from envsnap.reading import Value
-from envsnap.wording import plural, shorten
+from envsnap.wording import plural
 
 _TITLES = {
     "env": "variable {name}",
@@ -61,6 +61,7 @@ _TITLES = {
     "sitecustomize": "code that Python runs at every start",
 }
 _LISTED = 3
+_SHA = 10
 
 
 def title_of(home: str, changes: Sequence[Change]) -> str:
@@ -121,7 +122,7 @@ def revision_text(changes: Sequence[Change]) -> str:
     heads = [c for c in changes if pattern_of(c.path) == "repo[].head"]
     files = {instances_of(c.path)[1] for c in changes if pattern_of(c.path).startswith("repo[].changed[]")}
     parts = [
-        f"{shorten(str(c.before.value), 11)} → {shorten(str(c.after.value), 11)}"
+        f"{str(c.before.value)[:_SHA]} → {str(c.after.value)[:_SHA]}"
         for c in heads
         if isinstance(c.before, Value) and isinstance(c.after, Value)
     ]

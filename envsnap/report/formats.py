@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 from envsnap.change import Because
 from envsnap.check import Severity, Status
 from envsnap.keys import Effect, Kind, Lever, Type
 from envsnap.reading import Json, Why
+from envsnap.runs.metrics import Better
+from envsnap.runs.verdict import Design, Outcome
 
 Schema = dict[str, Json]
 
@@ -25,7 +29,7 @@ def _by_name(values: Schema) -> Schema:
     return {"type": "object", "additionalProperties": values}
 
 
-def _one_of(names: type[Kind] | type[Why] | type[Status] | type[Severity] | type[Because] | type[Effect]) -> Schema:
+def _one_of(names: type[Enum]) -> Schema:
     return {"enum": [name.value for name in names]}
 
 
@@ -112,6 +116,64 @@ _KEY = record(
     }
 )
 
+_MAYBE_NUMBER: Schema = {"type": ["number", "null"]}
+_COMPARISON = record(
+    {
+        "design": _one_of(Design),
+        "obstacles": array(_STRING),
+        "notes": array(_STRING),
+        "metrics": array(
+            record(
+                {
+                    "name": _STRING,
+                    "unit": _STRING,
+                    "better": _one_of(Better),
+                    "a": array(_NUMBER),
+                    "b": array(_NUMBER),
+                    "verdict": _one_of(Outcome),
+                    "suspicious": {"type": "boolean"},
+                    "ratio": {"type": "number", "description": "b / a."},
+                    "low": _MAYBE_NUMBER,
+                    "high": _MAYBE_NUMBER,
+                    "rank_p": _MAYBE_NUMBER,
+                    "reason": _STRING,
+                    "notes": array(_STRING),
+                }
+            )
+        ),
+        "split": array(
+            record(
+                {
+                    "term": _STRING,
+                    "before": _MAYBE_NUMBER,
+                    "after": _MAYBE_NUMBER,
+                    "log_change": _NUMBER,
+                    "share": _MAYBE_NUMBER,
+                }
+            )
+        ),
+    }
+)
+_MAYBE_COMPARISON: Schema = {"anyOf": [_COMPARISON, {"type": "null"}], "description": "Null without runs."}
+_CHANCE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
+_SUSPECT = record(
+    {
+        "id": {"type": "string", "description": "Stable id of what moved together."},
+        "title": _STRING,
+        "probability": _CHANCE,
+        "prior": {**_CHANCE, "description": "Probability before any evidence."},
+        "mechanism": _STRING,
+        "effects": array(_one_of(Effect)),
+        "changes": array(record({"path": _STRING, "leaf": _STRING, "fast": _READING, "slow": _READING})),
+        "evidence": array(record({"text": _STRING, "log_odds": _NUMBER, "paths": array(_STRING)})),
+        "largest_ratio": {**_MAYBE_NUMBER, "description": "Most that it can lengthen a step, slow / fast."},
+        "unexplained": {**_MAYBE_NUMBER, "description": "What is left of the slowdown then, as a ratio."},
+        "ties_with": array(_STRING),
+        "story": {"type": ["string", "null"]},
+        "next": _NEXT,
+    }
+)
+
 FORMATS: dict[str, Schema] = {
     "diff": _document(
         "diff",
@@ -136,6 +198,61 @@ FORMATS: dict[str, Schema] = {
             "notes": array(_STRING),
             "findings": array(_FINDING),
             "next": _NEXT,
+        },
+    ),
+    "explain": _document(
+        "explain",
+        {
+            "a": _STRING,
+            "b": _STRING,
+            "fast": {"enum": ["a", "b"]},
+            "headline": _STRING,
+            "symptom": record(
+                {
+                    "slowdown": {**_MAYBE_NUMBER, "description": "Logarithm of the ratio of times, slow / fast."},
+                    "terms": _by_name(_NUMBER),
+                    "inferred": array(_STRING),
+                    "design": _one_of(Design),
+                    "outcome": _one_of(Outcome),
+                    "control_slowdown": _MAYBE_NUMBER,
+                }
+            ),
+            "runs": _MAYBE_COMPARISON,
+            "control": _MAYBE_COMPARISON,
+            "suspects": array(_SUSPECT),
+            "ruled_out": array(record({"title": _STRING, "reason": _STRING, "paths": array(_STRING)})),
+            "mistakes": array(record({"title": _STRING, "advice": _STRING, "paths": array(_STRING), "story": _STRING})),
+            "not_comparable": array(
+                record({"path": _STRING, "because": _one_of(Because), "only": array(_COUNT), "detail": _STRING})
+            ),
+            "contamination": array(_STRING),
+            "notes": array(_STRING),
+            "next": _NEXT,
+        },
+    ),
+    "blame": _document(
+        "blame",
+        {
+            "pattern": _STRING,
+            "metric": {"type": ["string", "null"]},
+            "paths": array(
+                record(
+                    {
+                        "path": _STRING,
+                        "spans": array(
+                            record(
+                                {
+                                    "value": {"type": ["string", "null"], "description": "Signature; null: not known."},
+                                    "from": _STRING,
+                                    "to": _STRING,
+                                    "runs": array(_STRING),
+                                    "median": _MAYBE_NUMBER,
+                                }
+                            )
+                        ),
+                    }
+                )
+            ),
         },
     ),
     "summary": _document(

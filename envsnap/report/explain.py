@@ -1,0 +1,228 @@
+"""An explanation as text and markdown: verdict and split first, then suspects, then what was ruled out or not known."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Sequence
+
+from envsnap.explain.explanation import Evidence, Explanation, Mistake, RuledOut, Suspect
+from envsnap.explain.titles import effects_text, revision_text
+from envsnap.fold import Group, grouped
+from envsnap.keys import Type, pattern_of
+from envsnap.report import runs as runs_report
+from envsnap.report.diff import gap_rows
+from envsnap.report.lines import Line, cut
+from envsnap.report.markdown import code, table
+from envsnap.runs.compare import Comparison
+from envsnap.wording import clip, pair_text, printable, shorten
+
+SHOWN = 5
+_FROM = 0.03
+_CHANGES = 3
+_EVIDENCE = 4
+_NOTABLE = 0.5
+_RULED_OUT = 9
+_GAPS = 5
+_BAR = 10
+_LEADING = 0.5
+_TITLE = 30
+_INDENT = " " * 8
+
+
+def text(explanation: Explanation, names: tuple[str, str], width: int, everything: bool = False) -> list[Line]:
+    """The explanation for people, cut to a screen unless `everything`."""
+    wide = 1 << 20 if everything else width
+    lines: list[Line] = []
+    if explanation.comparison:
+        lines += runs_report.text(explanation.comparison)
+    if explanation.control:
+        lines += [[], [("control pair", "title")], *runs_report.text(explanation.control)[:2]]
+    if lines:
+        lines.append([])
+    lines.append([(headline(explanation), "title")])
+    lines += [[(clip(f"! {note}", wide), "warn")] for note in explanation.notes]
+    chosen = _chosen(explanation.suspects, everything)
+    for suspect in chosen:
+        lines += _suspect(suspect, explanation, wide, everything)
+    lines += filter(None, [cut(len(explanation.suspects), len(chosen))])
+    lines += _block("baseline", [f"  {sentence}" for sentence in explanation.contamination], wide)
+    lines += _mistakes(explanation.mistakes, wide)
+    lines += _ruled_out(explanation.ruled_out, wide, everything)
+    lines += _gaps(explanation, wide, everything)
+    return lines
+
+
+def top(explanation: Explanation, width: int, count: int = 3) -> list[Line]:
+    """The first suspects in a line each, to end a diff with."""
+    lines: list[Line] = [[("suspects", "title"), (f"  {headline(explanation)}", "dim")]]
+    lines += [_heading(suspect, width) for suspect in explanation.suspects[:count]]
+    return lines
+
+
+def headline(explanation: Explanation) -> str:
+    """What it comes to, in a sentence."""
+    first = explanation.suspects[0]
+    chance = f"{first.probability:.0%}"
+    if not first.changes:
+        if first.probability >= _LEADING:
+            return f"No change explains it: likeliest is {first.title} ({chance})."
+        return f"No cause stands out: {first.title} comes first ({chance})."
+    equal = [s for s in explanation.suspects if s.id in first.ties_with]
+    if equal:
+        others = " and ".join(s.title for s in equal[:2])
+        return f"Equal suspects: {first.title} and {others} ({chance} each); nothing known separates them."
+    if first.probability >= _LEADING:
+        return f"Likeliest cause: {first.title} ({chance})."
+    return f"No cause stands out: {first.title} comes first ({chance})."
+
+
+def _chosen(suspects: Sequence[Suspect], everything: bool) -> list[Suspect]:
+    """The likeliest suspects, and the hypotheses without changes wherever they stand."""
+    if everything:
+        return list(suspects)
+    likely = [s for s in suspects if s.changes and s.probability >= _FROM][:SHOWN]
+    return [s for s in suspects if not s.changes or s in likely]
+
+
+def _heading(suspect: Suspect, width: int) -> Line:
+    filled = round(suspect.probability * _BAR)
+    bar = "█" * filled + "·" * (_BAR - filled)
+    style = "title" if suspect.changes else "dim"
+    room = max(20, width - _BAR - 12)
+    return [(f"{suspect.probability:5.0%} ", "title"), (bar, "bad" if suspect.changes else "dim"),
+            (f"  {shorten(printable(suspect.title), room)}", style)]  # fmt: skip
+
+
+def _suspect(suspect: Suspect, explanation: Explanation, width: int, everything: bool) -> list[Line]:
+    first = suspect is explanation.suspects[0]
+    said = [e for e in (*suspect.evidence_for, *suspect.evidence_against) if everything or first or _telling(e)]
+    lines: list[Line] = [[], _heading(suspect, width), *_changes(suspect, width, everything)]
+    if everything:
+        lines.append([(_INDENT + suspect.mechanism, "dim")])
+    elif suspect.effects and not said:
+        lines.append([(clip(f"{_INDENT}it can act on {effects_text(suspect.effects)}", width), "dim")])
+    for piece in said if everything else said[:_EVIDENCE]:
+        sign, style = ("·", "dim") if piece.weight == 0 else ("+", "good") if piece.weight > 0 else ("−", "bad")
+        words = f"{piece.text} ({piece.weight:+.2f})" if everything else piece.text
+        lines.append([(f"{_INDENT}{sign} ", style), (clip(words, width - len(_INDENT) - 2), "")])
+    if size := _size(suspect, explanation):
+        lines.append([(_INDENT + size, "dim")])
+    if suspect.ties_with and everything:
+        lines.append([(f"{_INDENT}as likely: {', '.join(suspect.ties_with)}", "dim")])
+    if suspect.next and suspect.probability >= _FROM:
+        lines.append([(f"{_INDENT}next: {shlex.join(suspect.next[0])}", "path")])
+    return lines
+
+
+def _telling(piece: Evidence) -> bool:
+    """Whether a piece of evidence sets a suspect apart from most others."""
+    return piece.weight == 0 or abs(piece.weight) >= _NOTABLE
+
+
+def _changes(suspect: Suspect, width: int, everything: bool) -> list[Line]:
+    groups, lines = shown_changes(suspect, everything)
+    rows = groups if everything else groups[:_CHANGES]
+    found: list[Line] = [[(clip(_INDENT + words, width), "")] for words in lines]
+    found += [_change(group, _INDENT, width) for group in rows]
+    more = cut(len(groups), len(rows))
+    return [*found, [(" " * 6, ""), *more]] if more else found
+
+
+def shown_changes(suspect: Suspect, everything: bool) -> tuple[list[Group], list[str]]:
+    """A suspect's changes as rows, and before them lines that stand for some: of a repository its commits."""
+    groups = grouped(suspect.changes)
+    words = revision_text(suspect.changes) if suspect.id.startswith("git:") else ""
+    if not words or everything:
+        return groups, []
+    return [g for g in groups if pattern_of(g.first.path) == "repo[].changed[].blob"], [words]
+
+
+def _change(group: Group, indent: str, width: int) -> Line:
+    change = group.first
+    title = shorten(printable(group.title), max(30, width // 2))
+    if change.key.type is Type.TEXT:
+        return [(f"{indent}{title}  ", "path"), ("changed", "")]
+    before, after = pair_text(change.key, change.before, change.after, max(20, width - len(title) - len(indent) - 6))
+    return [(f"{indent}{title}  ", "path"), (before, "good"), (" → ", "dim"), (after, "bad")]
+
+
+def _size(suspect: Suspect, explanation: Explanation) -> str:
+    """How large it can be against what is to be explained."""
+    slowdown = explanation.symptom.slowdown
+    if suspect.largest_ratio is None or slowdown is None or slowdown <= 0:
+        return ""
+    rest = suspect.unexplained or 1.0
+    left = f"; ×{rest:.2f} stays unexplained" if rest > 1.05 else ""
+    return f"It can make at most ×{suspect.largest_ratio:.2f} of ×{math.exp(slowdown):.2f}{left}."
+
+
+def _block(title: str, sentences: Sequence[str], width: int) -> list[Line]:
+    lines: list[Line] = [[], [(title, "title")]] if sentences else []
+    return lines + [[(clip(printable(sentence), width), "")] for sentence in sentences]
+
+
+def _mistakes(mistakes: Sequence[Mistake], width: int) -> list[Line]:
+    return _block("wrong on both sides", [f"  {m.title}. {m.advice}" for m in mistakes], width)
+
+
+def _ruled_out(ruled_out: Sequence[RuledOut], width: int, everything: bool) -> list[Line]:
+    shown = ruled_out if everything else ruled_out[:_RULED_OUT]
+    lines: list[Line] = [[], [("ruled out", "title")]] if shown else []
+    column = min(_TITLE, max((len(r.title) for r in shown), default=0))
+    for each in shown:
+        title = shorten(printable(each.title), width // 2).ljust(column)
+        lines.append([(f"  {title}  ", "path"), (clip(each.reason, width - len(title) - 4), "")])
+    return [*lines, *filter(None, [cut(len(ruled_out), len(shown))])]
+
+
+def _gaps(explanation: Explanation, width: int, everything: bool) -> list[Line]:
+    rows = gap_rows(explanation.not_comparable)
+    shown = rows if everything else rows[:_GAPS]
+    lines = _block("not comparable", [f"  {title}  {words}" for title, words in shown], width)
+    return [*lines, *filter(None, [cut(len(rows), len(shown))])]
+
+
+def markdown(explanation: Explanation, names: tuple[str, str], everything: bool = False) -> str:
+    """The explanation to paste into an issue or a chat."""
+    out = [f"**{headline(explanation)}**", "", f"{code(names[0])} against {code(names[1])}"]
+    out += _compared(explanation.comparison, "") + _compared(explanation.control, "Control pair")
+    out += [f"- {printable(note)}" for note in explanation.notes]
+    for suspect in _chosen(explanation.suspects, everything):
+        out += ["", f"### {suspect.probability:.0%} {_plain(suspect.title)}"]
+        rows = []
+        groups, words = shown_changes(suspect, everything)
+        out += ["", *words] if words else []
+        for group in groups if everything else groups[:_CHANGES]:
+            change = group.first
+            pair = ("", "changed") if change.key.type is Type.TEXT else pair_text(
+                change.key, change.before, change.after, 100)  # fmt: skip
+            rows.append([code(group.title), code(pair[0]), code(pair[1])])
+        if rows:
+            out += ["", *table(["", "fast", "slow"], rows), ""]
+        out += [f"- for: {_plain(e.text)}" for e in suspect.evidence_for]
+        out += [f"- against: {_plain(e.text)}" for e in suspect.evidence_against]
+        if size := _size(suspect, explanation):
+            out.append(f"- {size}")
+        out += [f"- next: {code(shlex.join(command))}" for command in suspect.next[:1]]
+    for title, sentences in (
+        ("Baseline", explanation.contamination),
+        ("Wrong on both sides", [f"{m.title}. {m.advice}" for m in explanation.mistakes]),
+        ("Ruled out", [f"{r.title}: {r.reason}" for r in explanation.ruled_out]),
+        ("Not comparable", [f"{name}: {words}" for name, words in gap_rows(explanation.not_comparable)]),
+    ):
+        if sentences:
+            out += ["", f"### {title}", "", *(f"- {_plain(sentence)}" for sentence in sentences)]
+    return "\n".join(out) + "\n"
+
+
+def _compared(comparison: Comparison | None, title: str) -> list[str]:
+    if comparison is None:
+        return []
+    return ["", *([f"{title}:", ""] if title else []), runs_report.markdown(comparison).strip("\n"), ""]
+
+
+def _plain(sentence: str) -> str:
+    """Foreign text in a sentence, so that it opens no markup."""
+    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", printable(sentence))
