@@ -1,0 +1,32 @@
+"""Ranks: the processes that compute, among all that were seen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from envsnap.explain.story import Facts
+from envsnap.keys import instances_of
+
+_COMPUTING = re.compile(r"(?:.*/)?(?:scheduler\w*|Worker\w*|EngineCore\w*|rank\d+|mpi_worker\d*|ray_\w*Worker\w*)")
+_GENERIC = re.compile(r"(?:.*/)?(?:spawn|fork|forkserver_child|child)\d*")
+
+
+def computing(roles: Collection[str]) -> list[str]:
+    """Those of some roles that hold a part of the model: by what engines call them, else every child of the launcher,
+    else all.
+    """
+    for pattern in (_COMPUTING, _GENERIC):
+        if found := [role for role in roles if pattern.fullmatch(role)]:
+            return found
+    return list(roles)
+
+
+def ranks(facts: Facts) -> list[str]:
+    """The roles of the processes that compute, in order; none where no process was looked at."""
+    roles = {instances_of(path)[0]: None for path in facts.snapshot.paths if path.startswith("worker[")}
+    return sorted(computing(roles), key=_natural)
+
+
+def _natural(role: str) -> list[tuple[bool, int, str]]:
+    return [(p.isdigit(), int(p) if p.isdigit() else 0, p) for p in re.split(r"(\d+)", role)]
