@@ -677,8 +677,8 @@ def _pread_upto(fd, address, size):
     return b"".join(done)
 
 
-def op_http(url, headers=None, timeout=5.0, limit=READ_LIMIT, key_file=""):
-    """GET an http address: {"status", "body"}. Redirects are not followed, proxies are not used.
+def op_http(url, headers=None, timeout=5.0, limit=READ_LIMIT, key_file="", body=""):
+    """GET an http address, or POST a `body` to it: {"status", "body"}. Redirects are not followed, proxies not used.
 
     `key_file` holds a bearer token, which is read here so that it is in no request and in no recording.
     """
@@ -709,7 +709,8 @@ def op_http(url, headers=None, timeout=5.0, limit=READ_LIMIT, key_file=""):
         connection.connect()
         # NOTE: kept here, since a connection gives its socket away once it knows that it will be closed.
         lines.append(connection.sock)
-        connection.request("GET", (parts.path or "/") + ("?" + parts.query if parts.query else ""), headers=headers)
+        target = (parts.path or "/") + ("?" + parts.query if parts.query else "")
+        connection.request("POST" if body else "GET", target, body.encode("utf-8") or None, headers)
         response = connection.getresponse()
         chunks, size = [], 0
         while True:
