@@ -10,11 +10,13 @@ import math
 import resource
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from typing import Protocol
 
 from envsnap import __version__, collectors
+from envsnap.apart import DRIVER_SECTIONS, Apart
 from envsnap.host import Host, LiveHost
 from envsnap.keys import Key, Type, is_path, pattern_of
 from envsnap.reading import Error, Found, Json, Missing, Unavailable, Value, describe
@@ -26,6 +28,32 @@ DEADLINE_SECONDS = 10.0
 
 Progress = Callable[[list[str], float], None]
 """Called with the sections still running and the seconds passed."""
+
+
+class Cleaner(Protocol):
+    """What a collector's readings pass through: a `Redactor`, or nothing where another process will clean them."""
+
+    def clean_path(self, path: str) -> str:
+        """A path without secrets in its instances."""
+
+    def clean_value(self, path: str, value: Json) -> Json:
+        """The value at a path without secrets."""
+
+    def clean_text(self, text: str) -> str:
+        """Free text without secrets."""
+
+
+class _Uncleaned:
+    """Passes everything on as it is."""
+
+    def clean_path(self, path: str) -> str:
+        return path
+
+    def clean_value(self, path: str, value: Json) -> Json:
+        return value
+
+    def clean_text(self, text: str) -> str:
+        return text
 
 
 @dataclass
@@ -43,6 +71,22 @@ class _Work:
     seconds: float = 0.0
     method: str = ""
     done: threading.Event = field(default_factory=threading.Event)
+
+    def take(self, section: Section | None, redactor: Cleaner) -> None:
+        """Be what another process made of it; None where that died or was late."""
+        self.seconds = time.monotonic() - self.started
+        if section is None:
+            self.status, self.reason = "timeout", "the driver did not answer in time"
+        else:
+            self.status, self.complete, self.seconds = section.status, section.complete, section.seconds
+            self.method, self.reason = section.method, redactor.clean_text(section.reason)
+            for path, value in section.values.items():
+                _keep(self, path, Value(value), redactor)
+            for path, unavailable in section.unavailable.items():
+                _keep(self, path, unavailable, redactor)
+            for path, message in section.errors.items():
+                _keep(self, path, Error(message), redactor)
+        self.done.set()
 
     def section(self) -> Section:
         late = not self.done.is_set()
@@ -68,11 +112,13 @@ def capture(
     only: Iterable[str] = (),
     redactor: Redactor | None = None,
     progress: Progress | None = None,
+    apart: bool = False,
 ) -> Snapshot:
     """Take a snapshot.
 
     `deadline` is in seconds; `only` names sections (default: all). `progress` is called about once a second
-    with the names of the sections still running and the seconds passed. Never raises for anything that the
+    with the names of the sections still running and the seconds passed. With `apart` the collectors that talk to a
+    driver run in a forked process, which only a program with a single thread may ask for. Never raises for anything that the
     machine does: a section says what went wrong. Creates no CUDA context, takes no lock, writes nothing but
     envsnap's own cache (`scope.cache`) and, where a secret was found, the key of its hash.
     """
@@ -80,12 +126,14 @@ def capture(
     host = host or LiveHost()
     redactor = redactor or Redactor()
     started = time.monotonic()
-    cpu = time.process_time()
+    cpu = _cpu_seconds()
     host.deadline = started + deadline
     wanted = tuple(only) or collectors.names()
     work = [_Work(name) for name in wanted]
-    for item in work:
-        threading.Thread(target=_collect, args=(item, host, scope, redactor), daemon=True, name=item.name).start()
+    elsewhere = [item for item in work if apart and item.name in DRIVER_SECTIONS]
+    if elsewhere:
+        _start_apart(elsewhere, host, scope, redactor)
+    _start([item for item in work if item not in elsewhere], host, scope, redactor)
     _wait(work, started, deadline, progress)
     sections = {item.name: _swept(item.section(), redactor) for item in work}
     return Snapshot(
@@ -95,11 +143,43 @@ def capture(
         scope=redactor.clean(scope.as_json()),
         cost={
             "wall_seconds": round(time.monotonic() - started, 4),
-            "cpu_seconds": round(time.process_time() - cpu, 4),
+            "cpu_seconds": round(_cpu_seconds() - cpu, 4),
             "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         },
         redaction=redactor.summary(),
     )
+
+
+def _cpu_seconds() -> float:
+    """CPU time of this process and of the programs it has run (git)."""
+    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in usage)
+
+
+def _start(work: list[_Work], host: Host, scope: Scope, cleaner: Cleaner) -> None:
+    for item in work:
+        threading.Thread(target=_collect, args=(item, host, scope, cleaner), daemon=True, name=item.name).start()
+
+
+def _start_apart(work: list[_Work], host: Host, scope: Scope, redactor: Redactor) -> None:
+    """Make these sections in a forked process; a thread here waits for them."""
+
+    def make(names: Sequence[str], until: float) -> list[Section]:
+        host.deadline = until
+        items = [_Work(name) for name in names]
+        _start(items, host, scope, _Uncleaned())
+        began = time.monotonic()
+        _wait(items, began, until - began, None)
+        return [item.section() for item in items]
+
+    child = Apart([item.name for item in work], make, host.deadline)
+
+    def receive() -> None:
+        sections = child.sections()
+        for number, item in enumerate(work):
+            item.take(sections[number] if sections else None, redactor)
+
+    threading.Thread(target=receive, daemon=True, name="apart").start()
 
 
 def _swept(section: Section, redactor: Redactor) -> Section:
@@ -114,9 +194,7 @@ def _swept(section: Section, redactor: Redactor) -> Section:
     )
 
 
-def _wait(
-    work: list[_Work], started: float, deadline: float, progress: Callable[[list[str], float], None] | None
-) -> None:
+def _wait(work: list[_Work], started: float, deadline: float, progress: Progress | None) -> None:
     while running := [item for item in work if not item.done.is_set()]:
         passed = time.monotonic() - started
         if passed >= deadline:
@@ -126,7 +204,7 @@ def _wait(
         running[0].done.wait(min(1.0, deadline - passed))
 
 
-def _collect(work: _Work, host: Host, scope: Scope, redactor: Redactor) -> None:
+def _collect(work: _Work, host: Host, scope: Scope, redactor: Cleaner) -> None:
     try:
         collector = collectors.collector(work.name)
         work.method = collector.METHOD
@@ -147,7 +225,7 @@ def _collect(work: _Work, host: Host, scope: Scope, redactor: Redactor) -> None:
     work.done.set()
 
 
-def _keep(work: _Work, path: str, found: Found, redactor: Redactor) -> None:
+def _keep(work: _Work, path: str, found: Found, redactor: Cleaner) -> None:
     path = redactor.clean_path(path)
     if isinstance(found, Value):
         work.values[path] = redactor.clean_value(path, found.value)

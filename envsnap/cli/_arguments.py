@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from envsnap.redact import Redactor
     from envsnap.scope import Scope
     from envsnap.snapshot import Snapshot
+
+DRIVER = "/dev/nvidiactl"
+"""There where a driver can hang."""
 
 MARGIN_SECONDS = 5.0
 """What a capture may take beyond its deadline: start, writing, the report."""
@@ -70,7 +74,9 @@ def take(args: Any, scope: Scope, only: list[str], redactor: Redactor) -> Snapsh
     """Capture, with progress on a terminal."""
     from envsnap.capture import capture
 
-    snapshot = capture(scope, deadline=args.deadline, only=only, redactor=redactor, progress=_progress())
+    snapshot = capture(
+        scope, deadline=args.deadline, only=only, redactor=redactor, progress=_progress(), apart=os.path.exists(DRIVER)
+    )
     if sys.stderr.isatty():
         sys.stderr.write("\r\x1b[K")
     return snapshot
