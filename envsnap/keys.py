@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, replace
 from enum import Enum
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from envsnap.reading import Json
 
@@ -167,7 +167,31 @@ class Key:
         """This key as it holds at `path`: with the first matching entry of `at` applied."""
         if not self.at:
             return self
-        return _specialised(self, instances_of(path)[-1])
+        name = instances_of(path)[-1]
+        found = self._named.get(name)
+        if found is None:
+            match = self._rule.fullmatch(name)
+            found = self._named[name] = self._variants[match.lastindex or 0 if match else 0]
+        return found
+
+    @cached_property
+    def _named(self) -> dict[str, Key]:
+        """The variant at each instance that was asked for."""
+        return {}
+
+    @cached_property
+    def _variants(self) -> tuple[Key, ...]:
+        """This key without rules, then as each rule of `at` makes it."""
+        plain = replace(self, at=())
+        return (plain, *(_specialised(plain, rule) for rule in self.at))
+
+    @cached_property
+    def _rule(self) -> re.Pattern[str]:
+        """All rules as one expression, whose group's number is that of the first rule that matches."""
+        # NOTE: only `*` is special in a rule, so that a name's own brackets and question marks stay what they are.
+        return re.compile(
+            "|".join(f"({re.escape(r.instance).replace(chr(92) + '*', '.*')})" for r in self.at), re.DOTALL
+        )
 
     def same(self, a: Json, b: Json) -> bool:
         """Whether two values of this key count as the same."""
@@ -178,17 +202,13 @@ class Key:
         return False
 
 
-@lru_cache(maxsize=4096)
-def _specialised(key: Key, instance: str) -> Key:
-    for rule in key.at:
-        if fnmatchcase(instance, rule.instance):
-            changed = {
-                field: value
-                for field in ("kind", "effects", "prior", "meaning", "advice")
-                if (value := getattr(rule, field)) is not None
-            }
-            return replace(key, at=(), **changed)
-    return replace(key, at=())
+def _specialised(plain: Key, rule: At) -> Key:
+    changed = {
+        field: value
+        for field in ("kind", "effects", "prior", "meaning", "advice")
+        if (value := getattr(rule, field)) is not None
+    }
+    return replace(plain, **changed)
 
 
 def _is_number(value: Json) -> bool:

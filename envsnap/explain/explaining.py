@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from envsnap.change import Because, NotCompared
@@ -45,8 +45,9 @@ def explained(
     weights: Weights,
 ) -> Explanation:
     """See `envsnap.explain.explain`."""
-    comparison = _compared(a, b, history)
-    beside = _compared(*control, history=()) if control else None
+    memory = memory_of(a, b, history, weights)
+    comparison = _compared(a, b, memory.spreads())
+    beside = _compared(*control, {}) if control else None
     slow_name = slower_side(comparison) if comparison else "b"
     symptom = symptom_of(comparison, slow_name, beside)
     fast, slow = (a, b) if slow_name == "b" else (b, a)
@@ -54,7 +55,8 @@ def explained(
     found = effective(one, two)
     view = View(one, two, (*found.changes, *asked_otherwise(one, two)), symptom, found.shown)
     story = told(view, without)
-    memory = memory_of(fast, slow, history, _metric(comparison, symptom), weights)
+    ends = (memory.fast, memory.slow) if slow_name == "b" else (memory.slow, memory.fast)
+    memory = replace(memory, fast=ends[0], slow=ends[1], metric=_metric(comparison, symptom))
     weighed = [weigh(c, view, memory, weights) for c in story.candidates]
     possible = [w for w in weighed if not w.impossible]
     missing = nulls.unread(one, two)
@@ -78,24 +80,9 @@ def explained(
     )
 
 
-def _compared(a: Side, b: Side, history: Sequence[Side | Past]) -> Comparison | None:
+def _compared(a: Side, b: Side, spreads: Mapping[str, History]) -> Comparison | None:
     """What was measured on both sides, None where one has no runs."""
-    if not a.runs or not b.runs:
-        return None
-    return compare(a.runs, b.runs, _spreads(a, b, history))
-
-
-def _spreads(a: Side, b: Side, history: Sequence[Side | Past]) -> dict[str, History]:
-    """By metric, other sessions of a side's configuration and command: how much such sessions differ by themselves."""
-    own = [p for side in (a, b) for p in Past.of_side(side)]
-    known = {(p.configuration, p.command) for p in own}
-    sessions: dict[str, dict[str, list[float]]] = {}
-    for other in history:
-        for past in [other] if isinstance(other, Past) else Past.of_side(other):
-            if (past.configuration, past.command) in known and past.session not in {p.session for p in own}:
-                for name, value in past.metrics.items():
-                    sessions.setdefault(name, {}).setdefault(past.session, []).append(value)
-    return {name: History(tuple(tuple(values) for values in held.values())) for name, held in sessions.items()}
+    return compare(a.runs, b.runs, spreads) if a.runs and b.runs else None
 
 
 def _metric(comparison: Comparison | None, symptom: Symptom) -> Metric | None:

@@ -6,7 +6,7 @@ Runs of one session share what nobody recorded, so a session is one observation,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import fmean
@@ -17,7 +17,9 @@ from envsnap.explain.explanation import Evidence, Side
 from envsnap.explain.weights import WEIGHTS, Weights
 from envsnap.reading import Reading
 from envsnap.runs.metrics import Better, Metric
-from envsnap.states import State, signature
+from envsnap.runs.verdict import History
+from envsnap.snapshot import Snapshot
+from envsnap.states import signature
 from envsnap.store import command_text
 from envsnap.wording import plural
 
@@ -27,11 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Past:
-    """One earlier run, or a bare snapshot. `session` is its group and arm; runs of one session share the state."""
+    """One earlier run, or a bare snapshot. `session` is its group and arm: its runs share what nobody recorded.
+
+    `signature` answers for a path as `State.signature` does.
+    """
 
     session: str
     at: str
-    state: State
+    signature: Callable[[str], str | None]
     metrics: Mapping[str, float] = field(default_factory=dict)
     label: str = ""
     command: str = ""
@@ -42,19 +47,22 @@ class Past:
         """The runs of a side that succeeded, or its snapshot."""
         if not side.runs:
             taken = side.snapshot.captured_at
-            return [cls(f"snapshot {taken}", taken, State.of(side.snapshot), label=side.label)]
+            return [cls(f"snapshot {taken}", taken, _looked_up(side.snapshot), label=side.label)]
+        good = [run for run in side.runs if run.status == "ok"]
+        # NOTE: one hash for each session: runs of one are repeats of one configuration, and hashing takes a while.
+        first = {(r.group, r.arm): r for r in reversed(good)}
+        configurations = {session: r.snapshots["before"].configuration_hash for session, r in first.items()}
         return [
             cls(
                 session=f"{run.group}/{run.arm}",
                 at=run.started_at,
-                state=State.of(run.snapshot),
+                signature=_looked_up(run.snapshot),
                 metrics={m.name: m.value for m in run.metrics},
                 label=run.label or side.label,
                 command=command_text(run.command),
-                configuration=run.snapshots["before"].configuration_hash,
+                configuration=configurations[run.group, run.arm],
             )
-            for run in side.runs
-            if run.status == "ok"
+            for run in good
         ]
 
 
@@ -67,6 +75,17 @@ class Memory:
     others: tuple[Past, ...]
     metric: Metric | None
     weights: Weights = WEIGHTS
+
+    def spreads(self) -> dict[str, History]:
+        """By metric, other sessions of a side's configuration and command: how much such sessions differ."""
+        alike = {(p.configuration, p.command) for p in (*self.fast, *self.slow)}
+        own = {p.session for p in (*self.fast, *self.slow)}
+        sessions: dict[str, dict[str, list[float]]] = {}
+        for past in self.others:
+            if (past.configuration, past.command) in alike and past.session not in own:
+                for name, value in past.metrics.items():
+                    sessions.setdefault(name, {}).setdefault(past.session, []).append(value)
+        return {name: History(tuple(tuple(values) for values in held.values())) for name, held in sessions.items()}
 
     def about(self, change: Change) -> list[Evidence]:
         """What the past says of one change, most telling first."""
@@ -108,7 +127,7 @@ class Memory:
         """Log times of sessions that had the fast value, and of those that had the slow one."""
         sessions: dict[tuple[str, str], list[float]] = {}
         for past in (*self.fast, *self.slow, *others):
-            time, held = self.log_time(past), past.state.signature(change.path)
+            time, held = self.log_time(past), past.signature(change.path)
             if time is not None and held in (fast, slow):
                 sessions.setdefault((held, past.session), []).append(time)
         return (
@@ -125,7 +144,7 @@ class Memory:
             (a, b)
             for runs in sessions.values()
             for x, y in pairwise(runs)
-            if (a := x.state.signature(change.path)) is not None and (b := y.state.signature(change.path)) is not None
+            if (a := x.signature(change.path)) is not None and (b := y.signature(change.path)) is not None
         ]
         moves = sum(a != b for a, b in held)
         if not moves:
@@ -140,7 +159,7 @@ class Memory:
     def _rarity(self, change: Change, slow: str) -> Evidence | None:
         """How many earlier states, of which no speed is known, had the slow value."""
         rarity = self.weights.rarity
-        held = [s for p in self.others if (s := p.state.signature(change.path)) is not None]
+        held = [s for p in self.others if (s := p.signature(change.path)) is not None]
         if len(held) < rarity.least:
             return None
         same = sum(s == slow for s in held)
@@ -151,6 +170,10 @@ class Memory:
         return Evidence(f"In {words} earlier states it had the slow side's value.", weight)
 
 
+def _looked_up(snapshot: Snapshot) -> Callable[[str], str | None]:
+    return lambda path: signature(snapshot.reading(path))
+
+
 def of_store(store: Store) -> list[Past]:
     """The runs in a store that succeeded and whose state is kept, oldest first."""
     states = store.states()
@@ -158,7 +181,7 @@ def of_store(store: Store) -> list[Past]:
         Past(
             session=f"{entry.group}/{entry.arm}",
             at=entry.started_at,
-            state=states[entry.id],
+            signature=states[entry.id].signature,
             metrics={name: value for name, value, _ in entry.metrics},
             label=entry.label,
             command=entry.command,
@@ -169,14 +192,12 @@ def of_store(store: Store) -> list[Past]:
     ]
 
 
-def memory_of(
-    fast: Side, slow: Side, others: Sequence[Side | Past], metric: Metric | None, weights: Weights = WEIGHTS
-) -> Memory:
+def memory_of(a: Side, b: Side, others: Sequence[Side | Past], weights: Weights = WEIGHTS) -> Memory:
     """What the sides and history hold; a run that is in a side as well as in history counts once."""
-    one, two = Past.of_side(fast), Past.of_side(slow)
+    one, two = Past.of_side(a), Past.of_side(b)
     known = {(p.session, p.at) for p in (*one, *two)}
     rest = [p for other in others for p in ([other] if isinstance(other, Past) else Past.of_side(other))]
-    return Memory(tuple(one), tuple(two), tuple(p for p in rest if (p.session, p.at) not in known), metric, weights)
+    return Memory(tuple(one), tuple(two), tuple(p for p in rest if (p.session, p.at) not in known), None, weights)
 
 
 def _signature(reading: Reading, change: Change) -> str | None:
