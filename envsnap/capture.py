@@ -118,8 +118,8 @@ def capture(
 
     `deadline` is in seconds; `only` names sections (default: all). `progress` is called about once a second
     with the names of the sections still running and the seconds passed. With `apart` the collectors that talk to a
-    driver run in a forked process, which only a program with a single thread may ask for. Never raises for anything that the
-    machine does: a section says what went wrong. Creates no CUDA context, takes no lock, writes nothing but
+    driver run in a forked process, which only a program with a single thread may ask for. Never raises for anything
+    that the machine does: a section says what went wrong. Creates no CUDA context, takes no lock, writes nothing but
     envsnap's own cache (`scope.cache`) and, where a secret was found, the key of its hash.
     """
     scope = scope or Scope()
