@@ -19,6 +19,7 @@ _TERMS = {
     "draft": "draft",
     "verify": "verify",
     "draft_extend": "draft extend",
+    "decode": "decode",
     "host_gap": "host gap",
     "residual": "unexplained",
 }
@@ -75,7 +76,7 @@ def _middle(values: tuple[float, ...]) -> str:
 
 
 def _moving(comparison: Comparison) -> list[Share]:
-    return [s for s in comparison.shares if abs(s.log_change) > 1e-4 or s.before is not None]
+    return [s for s in comparison.shares if abs(s.log_change) > 1e-4 or s.before]
 
 
 def _share(share: Share) -> Line:

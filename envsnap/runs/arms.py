@@ -13,11 +13,10 @@ import re
 import shlex
 import tarfile
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
-from subprocess import DEVNULL, run
+from subprocess import DEVNULL, PIPE, Popen
 
-from envsnap.runs.session import Arm, SessionError
+from envsnap.runs.plan import Arm, SessionError
 
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
 
@@ -41,17 +40,26 @@ def parse(name: str, words: Sequence[str], has_server: bool, folder: Path) -> Ar
 
 def _at_revision(revision: str, target: Path) -> dict[str, str | None]:
     """Unpack a revision of the repository here, and put it first on the import path."""
-    command = ["git", "archive", "--format=tar", f"{revision}^{{commit}}"]
     if revision.startswith("-"):
         raise SessionError(f"{revision!r} is no git revision.")
+    command = ["git", "archive", "--format=tar", f"{revision}^{{commit}}"]
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
-    done = run(command, stdin=DEVNULL, capture_output=True, env=environment, check=False)
-    if done.returncode:
-        words = " ".join(done.stderr.decode(errors="replace").split())[:160]
-        raise SessionError(f"git cannot unpack {revision!r} here: {words}.")
     target.mkdir(mode=0o700)
-    with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
-        archive.extractall(target, filter="data") if hasattr(tarfile, "data_filter") else archive.extractall(target)
+    with Popen(command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=environment) as git:
+        assert git.stdout is not None
+        assert git.stderr is not None
+        try:
+            with tarfile.open(fileobj=git.stdout, mode="r|") as archive:
+                if hasattr(tarfile, "data_filter"):
+                    archive.extractall(target, filter="data")
+                else:
+                    archive.extractall(target)
+        except tarfile.ReadError:  # git wrote nothing, and says why
+            pass
+        said = git.stderr.read(4096)
+    if git.returncode:
+        words = " ".join(said.decode(errors="replace").split())[:160]
+        raise SessionError(f"git cannot unpack {revision!r} here: {words}.")
     paths = [str(p) for p in (target / "python", target / "src", target) if p.is_dir()]
     if old := os.environ.get("PYTHONPATH"):
         paths.append(old)

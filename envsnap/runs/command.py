@@ -1,32 +1,23 @@
-"""Start a benchmark or a server, pass signals on, and leave no process behind.
+"""Start a benchmark or a server in a process group of its own, signal it as a whole, and end it.
 
-The child gets a process group of its own, in the foreground of the terminal if there is one, so that Ctrl-C and job
-control reach it and not envsnap alone. envsnap makes itself the *subreaper* of everything it starts: a process that
-forks away from its parent comes back to envsnap, and is found and stopped at the end. Output is inherited; where
-a reader needs it, it goes to a file that envsnap follows, never through a pipe, so that a killed envsnap does not
-take the benchmark with it.
+A benchmark gets the foreground of the terminal if there is one, so that Ctrl-C and job control reach it and not
+envsnap alone. Output is inherited; where a reader needs it, it goes to a file, never through a pipe, so that a
+killed envsnap does not take the benchmark with it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import signal
 import subprocess
-import sys
-import threading
-import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 
 STOP_SECONDS = 10.0
-_PR_SET_CHILD_SUBREAPER = 36
-_PR_GET_CHILD_SUBREAPER = 37
-_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_STOPPED_CHECK_SECONDS = 0.5
+"""How often a benchmark that has the terminal is looked at, whether Ctrl-Z stopped it."""
 
 
 class CommandError(Exception):
@@ -34,12 +25,19 @@ class CommandError(Exception):
 
 
 class Command:
-    """A started command. `pid` is also the number of its process group."""
+    """A started command. `pid` is also the number of its process group. Whoever starts one calls `stop`.
 
-    def __init__(self, process: subprocess.Popen[bytes], argv: Sequence[str]) -> None:
+    Until then its exit is seen but not collected, so that the number of its group cannot come to mean another's.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], argv: Sequence[str], foreground: bool) -> None:
         self._process = process
+        self._foreground = foreground
+        self._code: int | None = None
         self.argv = list(argv)
         self.pid = process.pid
+        self.paused = False
+        """Whether it was stopped by job control for a while."""
         # NOTE: a file descriptor of the process wakes the waiter when it ends; Popen.wait polls 20 times a second.
         self._ended = os.pidfd_open(process.pid)
         weakref.finalize(self, os.close, self._ended)
@@ -47,16 +45,22 @@ class Command:
     @property
     def running(self) -> bool:
         """Whether the command itself still runs."""
-        return self._process.poll() is None
+        return self.exit_code is None
 
     @property
     def exit_code(self) -> int | None:
         """As a shell says it: 128 + N for a death by signal N; None while it runs."""
-        code = self._process.poll()
-        return None if code is None else 128 - code if code < 0 else code
+        if self._code is None and (ended := self._state(os.WEXITED)):
+            self._code = ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status
+        return self._code
+
+    def _state(self, what: int) -> os.waitid_result | None:
+        return os.waitid(os.P_PID, self.pid, what | os.WNOHANG | os.WNOWAIT)
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole group; nothing happens if it is gone."""
+        if self._process.returncode is not None:
+            return
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
@@ -64,18 +68,35 @@ class Command:
 
     def wait(self, seconds: float) -> bool:
         """Wait for the command to end, at most so long; whether it has."""
-        if self.running and select.select([self._ended], [], [], seconds)[0]:
-            self._process.wait()
+        left = seconds
+        while self.running and left > 0:
+            step = min(left, _STOPPED_CHECK_SECONDS) if self._foreground else left
+            select.select([self._ended], [], [], step)
+            left -= step
+            if self._foreground and self._state(os.WSTOPPED):
+                self._pause()
         return not self.running
+
+    def _pause(self) -> None:
+        """Ctrl-Z stopped the benchmark: give the shell its terminal back, and go on when the shell says so."""
+        self.paused = True
+        take_terminal(os.getpgrp())
+        os.killpg(0, signal.SIGSTOP)
+        if os.tcgetpgrp(0) == os.getpgrp():  # continued by fg, not by bg
+            take_terminal(self.pid)
+        self.signal(signal.SIGCONT)
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """End the group: SIGTERM, then after `seconds` SIGKILL; returns when the command is gone."""
-        self.signal(signal.SIGTERM)
-        if not self.wait(seconds):
-            self.signal(signal.SIGKILL)
+        self._foreground = False
+        if self.running:
+            self.signal(signal.SIGTERM)
             self.wait(seconds)
-        # Others of the group may outlive the command itself.
+        # Others of the group may outlive the command itself, or it may ignore the first.
         self.signal(signal.SIGKILL)
+        self.wait(seconds)
+        if not self.running:
+            self._process.wait()
 
 
 def start(
@@ -84,143 +105,54 @@ def start(
     output: Path | None = None,
     cwd: str | None = None,
     foreground: bool = False,
+    aside: bool = False,
 ) -> Command:
-    """Start a command in a process group of its own. `output`: a file for its standard output and error.
+    """Start a command in a process group of its own.
 
-    Raises: CommandError.
+    `output` is a file for its standard output (and error, of what is not in the `foreground`); `aside` sends its
+    standard output where standard error goes. Raises: CommandError.
     """
-    sink = open(output, "ab") if output else None  # noqa: SIM115 (closed below, the child has its own copy)
-    terminal = foreground and sink is None and sys.stdin.isatty()
+    try:
+        sink = open(output, "ab") if output else None  # noqa: SIM115 (closed below, the child has its own copy)
+    except OSError as error:
+        raise CommandError(f"Cannot write {output}: {error.strerror}.") from error
+    terminal = foreground and os.isatty(0)
     try:
         process = subprocess.Popen(
             list(argv),
             env=dict(environment),
             cwd=cwd,
             stdin=None if foreground else subprocess.DEVNULL,
-            stdout=sink,
+            stdout=sink or (2 if aside else None),
             stderr=sink if output and not foreground else None,
             preexec_fn=_in_foreground if terminal else os.setpgrp,
         )
     except FileNotFoundError as error:
         raise CommandError(f"There is no program {argv[0]!r} on the PATH.") from error
-    except OSError as error:
-        raise CommandError(f"Cannot start {argv[0]!r}: {error.strerror}.") from error
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise CommandError(f"Cannot start {argv[0]!r}: {why}.") from error
     finally:
         if sink:
             sink.close()
-    return Command(process, argv)
+    return Command(process, argv, terminal)
 
 
 def _in_foreground() -> None:
     os.setpgrp()
-    # NOTE: a background group that takes the terminal is sent SIGTTOU; ignored for this one call.
-    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-    os.tcsetpgrp(0, os.getpgrp())
-    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    take_terminal(os.getpgrp())
 
 
-@contextmanager
-def supervised() -> Iterator[None]:
-    """While inside, whatever was started and forked away comes back to this process; at the end it is stopped.
-
-    The terminal's foreground group is put back as it was.
-    """
-    before = {pid for pid, _ in _children()}
-    libc = ctypes.CDLL(None, use_errno=True)
-    was_reaper = ctypes.c_int()
-    libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(was_reaper), 0, 0, 0)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def take_terminal(group: int) -> None:
+    """Make a process group the one in the foreground of the terminal, if standard input is one."""
     try:
-        yield
-    finally:
-        _stop_descendants(before)
-        libc.prctl(_PR_SET_CHILD_SUBREAPER, was_reaper.value, 0, 0, 0)
-        if sys.stdin.isatty():
-            was = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-            try:
-                os.tcsetpgrp(0, os.getpgrp())
-            except OSError:
-                pass
-            signal.signal(signal.SIGTTOU, was)
-
-
-@contextmanager
-def forwarding(send: Callable[[int], None]) -> Iterator[list[int]]:
-    """While inside, signals to envsnap go to `send` instead; the list tells which came."""
-    received: list[int] = []
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        send(number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield received
+        # NOTE: a background group that takes the terminal is sent SIGTTOU; ignored for this one call.
+        was = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    except ValueError:  # not the main thread, which no terminal concerns
         return
-    old = {number: signal.signal(number, handle) for number in _FORWARDED}
     try:
-        yield received
+        os.tcsetpgrp(0, group)
+    except OSError:
+        pass
     finally:
-        for number, previous in old.items():
-            signal.signal(number, previous)
-
-
-def _children() -> list[tuple[int, str]]:
-    """Pid and state of this process's children, by /proc."""
-    own = str(os.getpid())
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                fields = Path(f"/proc/{entry}/stat").read_text(errors="replace").rpartition(")")[2].split()
-            except OSError:
-                continue
-            if fields[1:2] == [own]:
-                found.append((int(entry), fields[0]))
-    return found
-
-
-def _stop_descendants(spare: set[int]) -> None:
-    """Stop what came back to this process: SIGTERM, two seconds, SIGKILL, until nothing is left (or 5 s passed)."""
-    began = time.monotonic()
-    while (left := [(pid, state) for pid, state in _children() if pid not in spare]) and time.monotonic() - began < 5:
-        number = signal.SIGTERM if time.monotonic() - began < 2 else signal.SIGKILL
-        for pid, state in left:
-            try:
-                if state != "Z":
-                    os.kill(pid, number)
-                os.waitpid(pid, os.WNOHANG)
-            except (ProcessLookupError, ChildProcessError):
-                continue
-        time.sleep(0.02)
-
-
-class Follower:
-    """Copies what a file grows by to standard output, until told to stop; the file holds it all for a reader."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True, name="follower")
-
-    def start(self) -> None:
-        """Begin to copy."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Copy what is left, and end."""
-        self._stop.set()
-        self._thread.join(timeout=10)
-
-    def _run(self) -> None:
-        with open(self._path, "rb") as file:
-            while True:
-                last = self._stop.is_set()
-                while chunk := file.read(1 << 16):
-                    try:
-                        sys.stdout.buffer.write(chunk)
-                        sys.stdout.buffer.flush()
-                    except (BrokenPipeError, ValueError):
-                        return
-                if last:
-                    return
-                self._stop.wait(0.05)
+        signal.signal(signal.SIGTTOU, was)

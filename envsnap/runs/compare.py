@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import log
 from statistics import median
 
 from envsnap.reading import Json
+from envsnap.runs import output_probe
 from envsnap.runs.metrics import Better, Metric
 from envsnap.runs.run import Run
+from envsnap.runs.server_counters import MANY_HITS_PERCENT, ROOT
+from envsnap.runs.sources import FILE_OPTIONS
 from envsnap.runs.speed import STEP_PARTS, Share, Terms, split
 from envsnap.runs.verdict import SAME_WITHIN, Design, History, Verdict, judge
+
+_SCRIPT = "script_sha256"
+"""The part of a request that may differ without the work being another."""
+
+_OTHER_BATCH = 0.1
+"""From this difference of logarithms on, batches count as of another size."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +69,7 @@ def compare(
     if design is Design.INTERLEAVED:
         good_a, good_b = _pairs(good_a, good_b)
     judged = tuple(_judge(name, good_a, good_b, design, history or {}, same_within) for name in _common(good_a, good_b))
+    notes += _differences(good_a, good_b)
     notes += [w for run in (*good_a, *good_b) for w in run.warnings]
     return Comparison(
         design=design,
@@ -147,12 +158,52 @@ def _obstacles(a: Sequence[Run], b: Sequence[Run]) -> list[str]:
     one, two = a[0].request, b[0].request
     found = [
         f"The benchmark asked for different work: {name} was {_said(one, name)} and {_said(two, name)}."
-        for name in sorted({*one, *two})
+        for name in sorted({*one, *two} - {_SCRIPT})
         if one.get(name) != two.get(name)
     ]
     if not _common(a, b):
         found.append("The two sides have no metric in common.")
     return found
+
+
+def _differences(a: Sequence[Run], b: Sequence[Run]) -> Iterator[str]:
+    """What may have made the work another one, though it need not: sentences."""
+    if not a or not b:
+        return
+    scripts = [{r.request.get(_SCRIPT) for r in side} - {None} for side in (a, b)]
+    if all(scripts) and scripts[0] != scripts[1]:
+        yield "The benchmark's script is another one on side B: it may ask for other work."
+    words = [_words(r.command) for r in (a[0], b[0])]
+    if words[0] != words[1]:
+        only = [" ".join(w for w in one if w not in two) for one, two in (words, reversed(words))]
+        yield f"The benchmark was called differently: {only[0] or 'as it is'} on side A, {only[1] or 'as it is'} on B."
+    batches = [_served(side, "decode_batch_mean_count") for side in (a, b)]
+    if batches[0] and batches[1] and abs(log(batches[1] / batches[0])) > _OTHER_BATCH:
+        yield (
+            f"The server decoded {batches[0]:.2f} requests at once on side A and {batches[1]:.2f} on B, on average: "
+            "a step takes longer with more."
+        )
+    hits = [_served(side, "cached_prompt_percent") for side in (a, b)]
+    if hits[0] is not None and hits[1] is not None and abs(hits[1] - hits[0]) > MANY_HITS_PERCENT:
+        yield f"The prefix cache answered {hits[0]:.0f} % of the prompt tokens on side A and {hits[1]:.0f} % on B."
+    if said := output_probe.judged([r.output_probe for r in a], [r.output_probe for r in b]):
+        yield said
+
+
+def _words(command: Sequence[str]) -> list[str]:
+    """A command without the names of the files that it writes its figures to."""
+    kept = []
+    for before, word in zip(("", *command), command):
+        if before not in FILE_OPTIONS:
+            kept.append(word.partition("=")[0] if word.startswith(tuple(f"{o}=" for o in FILE_OPTIONS)) else word)
+    return kept
+
+
+def _served(runs: Sequence[Run], name: str) -> float | None:
+    """The median over runs of what the server's counters showed; None where none of them has it."""
+    path = f"{ROOT}.{name}"
+    found = [float(r.sampled.values[path]) for r in runs if r.sampled and path in r.sampled.values]
+    return median(found) if found else None
 
 
 def _said(request: dict[str, Json], name: str) -> str:

@@ -31,8 +31,10 @@ STATUSES = ("ok", "failed", "interrupted", "never_ready")
 class Run:
     """One repetition. `started_at` is ISO 8601 in UTC, `window` the measured part in seconds since then.
 
-    `arm` is "a" or "b" in interleaved runs, else empty; `index` counts repetitions of its arm from 0. `snapshots` are
-    by moment: before, during, after. `added` is what envsnap added to the environment, left out of comparisons.
+    `arm` is "a" or "b" in interleaved runs, else empty; `index` counts repetitions of its arm from 0, and
+    `arm_environment` is what the arm changed in the environment (None: removed). `snapshots` are by moment: before,
+    during, after. `added` is what envsnap added to the environment, left out of comparisons. `request` is what was
+    asked of the server, `output_probe` what it answered to fixed prompts (`output_probe.probe`).
     """
 
     id: str
@@ -49,8 +51,10 @@ class Run:
     index: int = 0
     server: tuple[str, ...] = ()
     added: dict[str, str] = field(default_factory=dict)
+    arm_environment: dict[str, str | None] = field(default_factory=dict)
     metrics: tuple[Metric, ...] = ()
     request: dict[str, Json] = field(default_factory=dict)
+    output_probe: dict[str, Json] = field(default_factory=dict)
     window: tuple[float, float] | None = None
     sampled: Section | None = None
     warnings: tuple[str, ...] = ()
@@ -85,8 +89,10 @@ class Run:
             "server": list(self.server),
             "exit_code": self.exit_code,
             "added": self.added,
+            "arm_environment": self.arm_environment,
             "metrics": [m.as_json() for m in self.metrics],
             "request": self.request,
+            "output_probe": self.output_probe,
             "window": list(self.window) if self.window else None,
             "warnings": list(self.warnings),
             "costs": self.costs,
@@ -144,8 +150,10 @@ def parse(document: Json, name: str) -> Run:
             server=tuple(str(a) for a in document["server"]),
             exit_code=None if document["exit_code"] is None else int(document["exit_code"]),
             added={str(k): str(v) for k, v in document["added"].items()},
+            arm_environment=_environment(document.get("arm_environment", {})),
             metrics=tuple(Metric.from_json(m) for m in document["metrics"]),
             request=dict(document["request"]),
+            output_probe=dict(document.get("output_probe", {})),
             window=(float(window[0]), float(window[1])) if window else None,
             warnings=tuple(str(w) for w in document["warnings"]),
             costs={str(k): float(v) for k, v in document["costs"].items()},
@@ -156,6 +164,10 @@ def parse(document: Json, name: str) -> Run:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise SnapshotError(f"{name} is a malformed run ({type(error).__name__}: {error}).") from error
+
+
+def _environment(value: Json) -> dict[str, str | None]:
+    return {str(k): None if v is None else str(v) for k, v in value.items()}
 
 
 def _one_of(value: Json, allowed: tuple[str, ...]) -> str:

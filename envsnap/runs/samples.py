@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from envsnap.keys import Effect, Key, Kind, Type, path_of
 from envsnap.reading import Json
+from envsnap.runs import cache_growth, server_counters
 from envsnap.runs.columns import Columns, growth, summary, transitions
 from envsnap.snapshot import Section
 
@@ -188,6 +189,8 @@ KEYS = (
         (_E.VALIDITY, _E.COMPUTE),
         0.7,
     ),
+    *server_counters.KEYS,
+    *cache_growth.KEYS,
     Key("during.gpu[].busy_count", Type.INTEGER, Kind.VOLATILE, "Busy samples that the figures rest on."),
     Key(
         "during.worker[].cpus",

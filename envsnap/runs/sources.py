@@ -19,7 +19,7 @@ from envsnap.runs.readers import last_document, read_text
 
 MAX_BYTES = 256 << 20
 
-_FILE_OPTIONS = ("--output-file", "--result-filename", "--export-json", "--output-json")
+FILE_OPTIONS = ("--output-file", "--result-filename", "--export-json", "--output-json")
 """Options by which benchmarks are told where to write their figures."""
 
 
@@ -105,7 +105,7 @@ def _files(wanted: Wanted, argv: Sequence[str]) -> tuple[str, ...]:
     found = []
     for option, value in zip(argv, [*argv[1:], ""]):
         name, equals, inline = option.partition("=")
-        if name in _FILE_OPTIONS and (inline if equals else value):
+        if name in FILE_OPTIONS and (inline if equals else value):
             found.append(inline if equals else value)
     return tuple(found)
 

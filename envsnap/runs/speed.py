@@ -1,7 +1,9 @@
 """The speed model of speculative decoding: which term of decode time moved, and how much each explains.
 
     tokens per second of one stream = accept length / step time
-    step time                       = draft + verify + draft extend + host gap
+    step time                       = draft + verify + draft extend + host gap   (less what overlaps)
+
+Without speculation the accept length is 1, and a step is one forward pass (`decode`) and the host gap.
 
 A change of log throughput is split over these terms with log-mean weights: the parts add up exactly, whatever
 their size, and what the measured terms do not explain is an explicit residual.
@@ -13,7 +15,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-STEP_PARTS = ("draft", "verify", "draft_extend", "host_gap")
+STEP_PARTS = ("draft", "verify", "draft_extend", "decode", "host_gap")
 
 
 @dataclass(frozen=True)

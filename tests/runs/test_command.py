@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from envsnap.runs.command import CommandError, forwarding, start, supervised
+from envsnap.runs.command import CommandError, start
+from envsnap.runs.supervise import supervised
 
 
 def _gone(pid: int) -> bool:
@@ -24,6 +25,7 @@ def _gone(pid: int) -> bool:
 def test_exit_codes_as_a_shell_says_them(code: str, said: int) -> None:
     command = start([sys.executable, "-c", code], os.environ)
     assert command.wait(20)
+    command.stop()
     assert command.exit_code == said
 
 
@@ -67,6 +69,7 @@ def test_one_that_forks_away_is_found_and_stopped(tmp_path: Path) -> None:
     with supervised():
         command = start([sys.executable, "-c", code], os.environ)
         assert command.wait(20)
+        command.stop()
         while not file.exists():
             time.sleep(0.02)
         pid = int(file.read_text())
@@ -76,8 +79,46 @@ def test_one_that_forks_away_is_found_and_stopped(tmp_path: Path) -> None:
 
 def test_signals_are_passed_on() -> None:
     command = start([sys.executable, "-c", "import time; time.sleep(60)"], os.environ)
-    with forwarding(command.signal) as received:
+    with supervised() as signals:
+        signals.attend(command)
         os.kill(os.getpid(), signal.SIGTERM)
         assert command.wait(20)
-    assert received == [signal.SIGTERM]
+        command.stop()
+    assert signals.ending == [signal.SIGTERM]
     assert command.exit_code == 143
+
+
+def test_a_signal_between_fork_and_attention_is_not_lost() -> None:
+    with supervised() as signals:
+        signals.expect()
+        command = start([sys.executable, "-c", "import time; time.sleep(60)"], os.environ)
+        os.kill(os.getpid(), signal.SIGINT)
+        signals.attend(command)
+        assert command.wait(20)
+        command.stop()
+    assert command.exit_code == 130
+
+
+def test_one_that_ignores_ctrl_c_gets_sigterm_at_the_second_and_sigkill_at_the_third(tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    code = (
+        "import signal, time\n"
+        f"note = lambda number, frame: open({str(said)!r}, 'a').write(f'{{number}} ')\n"
+        "signal.signal(signal.SIGINT, note); signal.signal(signal.SIGTERM, note)\n"
+        f"note('ready', None)\n"
+        "while True: time.sleep(0.05)"
+    )
+
+    def wait_for(words: str) -> None:
+        while not said.exists() or said.read_text() != words:
+            time.sleep(0.02)
+
+    with supervised() as signals:
+        command = start([sys.executable, "-c", code], os.environ)
+        signals.attend(command)
+        for heard in ("ready ", "ready 2 ", "ready 2 15 "):
+            wait_for(heard)
+            os.kill(os.getpid(), signal.SIGINT)
+        assert command.wait(20)
+        command.stop()
+    assert command.exit_code == 137

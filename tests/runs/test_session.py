@@ -67,7 +67,10 @@ def run(tmp_path: Path, plan: Plan) -> tuple[Outcome, list[str]]:
     def save(run: Run, samples: Columns) -> None:
         saved.append(run)
 
-    outcome = run_session(plan, folder, save, said.append)
+    def say(text: str, passing: bool = False) -> None:
+        said.append(text)
+
+    outcome = run_session(plan, folder, save, say)
     assert tuple(saved) == outcome.runs
     return outcome, said
 

@@ -1,0 +1,82 @@
+"""An eye on the processes of a run while the benchmark is measured: little work, and less once they stay the same."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from envsnap.host import Host
+from envsnap.reading import Missing
+from envsnap.runs.sampler import Sampler
+from envsnap.scope import Scope
+from envsnap.workers import roles, tree
+from envsnap.workers.tree import Process
+
+SETTLE_SECONDS = 1.0
+"""How long the processes have to stay the same before they are looked at (again)."""
+
+EAGER_SECONDS, CALM_SECONDS = 0.25, 5.0
+"""How often the process table is read until then, and after: on a large machine reading it takes 10 ms."""
+
+
+class Watch:
+    """Tells the sampler which workers there are, and calls `look` when the processes below `root` are others.
+
+    `own` is the root of the benchmark's processes, `looked` says that those below `root` were looked at before.
+    """
+
+    def __init__(
+        self,
+        new_host: Callable[[], Host],
+        root: int,
+        own: int,
+        sampler: Sampler,
+        look: Callable[[], None],
+        looked: bool,
+    ) -> None:
+        self._new_host = new_host
+        self._root = root
+        self._own = own
+        self._sampler = sampler
+        self._look = look
+        self._looked = looked
+        self._seen = self._known = frozenset[int]()
+        self._since = time.monotonic()
+        self._pause = EAGER_SECONDS
+
+    def tick(self) -> float:
+        """Look at the process table; returns for how many seconds it need not be looked at."""
+        # NOTE: a host remembers what it was asked, so each look is one of its own.
+        processes = tree.table(self._new_host()).values()
+        now = below(processes, self._root)
+        if now != self._seen:
+            self._seen, self._since, self._pause = now, time.monotonic(), EAGER_SECONDS
+        elif self._seen != self._known and time.monotonic() - self._since >= SETTLE_SECONDS:
+            if self._known or not self._looked:
+                self._look()
+            self._sampler.watch(workers(self._new_host(), self._root), self._seen | below(processes, self._own))
+            self._known, self._pause = self._seen, CALM_SECONDS
+        return self._pause
+
+
+def below(processes: Iterable[Process], root: int) -> frozenset[int]:
+    """The pids of a process and all its descendants."""
+    children: dict[int, list[int]] = {}
+    for process in processes:
+        children.setdefault(process.parent, []).append(process.pid)
+    found, pending = {root}, [root]
+    while pending:
+        new = [pid for pid in children.get(pending.pop(), ()) if pid not in found]
+        found.update(new)
+        pending += new
+    return frozenset(found)
+
+
+def workers(host: Host, root: int) -> dict[str, int]:
+    """The processes below a root by their roles, as in the snapshot of the workers."""
+    try:
+        groups = tree.of_interest(host, Scope(pids=(root,)))
+    except Missing:
+        return {}
+    members = {p.pid for group in groups for p in group.members if not p.zombie}
+    return {role: pid for pid, role in roles.assign(groups, {}).items() if pid in members}
