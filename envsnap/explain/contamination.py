@@ -27,8 +27,11 @@ _NOTABLE = 0.3
 def contamination(view: View, memory: Memory, missing: Sequence[str]) -> Iterator[str]:
     """Sentences on how far the fast side can be trusted; `missing` is what a side's record does not hold."""
     lacking = [what for what in missing if not _holds(view.fast, what)]
-    if len(lacking) > len(TELLING) / 2:
-        yield "Of the state in which the fast side was measured next to nothing was recorded."
+    if unrecorded(view, missing):
+        yield (
+            "Of the state in which the fast side was measured next to nothing was recorded: neither what its workers "
+            "had nor whether anybody exports that today can be known."
+        )
     elif only := [what for what in lacking if _holds(view.slow, what)]:
         yield f"The fast side's record lacks {listed_words(only)}, which the slow side's holds."
     yield from _forgotten_variables(view)
@@ -42,6 +45,12 @@ def contamination(view: View, memory: Memory, missing: Sequence[str]) -> Iterato
     yield from _reproduced(memory)
     for warning in dict.fromkeys(w for run in fast for w in run.warnings):
         yield f"Of the fast side: {warning.rstrip('.')}."
+
+
+def unrecorded(view: View, missing: Sequence[str]) -> bool:
+    """Whether next to nothing is known of the state behind the fast side's figures."""
+    lacking = [what for what in missing if not _holds(view.fast, what)]
+    return bool(view.fast.side.runs) and len(lacking) > len(TELLING) * 0.7
 
 
 def _holds(facts: Facts, what: str) -> bool:

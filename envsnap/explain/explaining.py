@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from envsnap.change import Because, NotCompared
 from envsnap.explain import next_steps, nulls
-from envsnap.explain.contamination import contamination
+from envsnap.explain.contamination import contamination, unrecorded
 from envsnap.explain.effective import Effective, effective
 from envsnap.explain.evidence import Weighed, weigh
 from envsnap.explain.explanation import NOT_REPRODUCIBLE, Explanation, RuledOut, Side, Suspect
@@ -60,6 +60,7 @@ def explained(
     weighed = [weigh(c, view, memory, weights) for c in story.candidates]
     possible = [w for w in weighed if not w.impossible]
     missing = nulls.unread(one, two)
+    bare = unrecorded(view, missing)
     ranked = rank(
         possible,
         nulls.not_reproducible(symptom, comparison, weights.nulls),
@@ -76,7 +77,8 @@ def explained(
         mistakes=story.mistakes,
         not_comparable=_gaps(found),
         contamination=tuple(contamination(view, memory, missing)),
-        notes=(*_notes(comparison, symptom, slow_name), *found.diff.notes, *story.notes),
+        notes=(*_notes(comparison, symptom, slow_name), *(() if bare else found.diff.notes), *story.notes),
+        unrecorded=bare,
     )
 
 

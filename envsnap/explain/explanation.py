@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from envsnap.change import Change, NotCompared
@@ -101,7 +101,8 @@ class Mistake:
 class Explanation:
     """Suspects, the likeliest first; every change in them reads fast → slow. `fast` is "a" or "b".
 
-    `contamination` are sentences on how far the fast side can be trusted as a baseline, `notes` qualify the whole.
+    `unrecorded`: next to nothing is known of the state behind the fast side's figures. `contamination` are sentences on
+    how far the fast side can be trusted as a baseline, `notes` qualify the whole.
     """
 
     fast: str
@@ -113,4 +114,5 @@ class Explanation:
     mistakes: tuple[Mistake, ...] = ()
     not_comparable: tuple[NotCompared, ...] = ()
     contamination: tuple[str, ...] = ()
-    notes: tuple[str, ...] = field(default_factory=tuple)
+    notes: tuple[str, ...] = ()
+    unrecorded: bool = False

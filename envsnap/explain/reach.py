@@ -8,7 +8,7 @@ statements ran as before has none either. Where nobody watched, conditions aroun
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from envsnap.explain.code.contents import Outcome, Sides, compare
 from envsnap.explain.code.ran import Ran
@@ -170,14 +170,31 @@ class _Repository:
             if commit.paths is None:
                 yield CommitReach(commit, None, False, "the repository, which would show its files, is not at hand")
                 continue
-            held = [files[path] for path in sorted(commit.paths) if path in files]
+            held = [self._as_committed(files[path]) for path in sorted(commit.paths) if path in files]
             if not held:
                 reason = "nothing of what it changed differs between the two states"
                 yield CommitReach(commit, Verdict.NEVER, True, reason)
                 continue
             guilty = sorted((f for f in held if not f.innocent), key=lambda f: f.quiet)
-            reasons = [f"{f.path}: {f.reason}" for f in guilty[:1]] or list(dict.fromkeys(f.reason for f in held))
+            told = list(dict.fromkeys(f.reason for f in held))
+            # NOTE: of two files one may say no more than the other does, and its condition beside.
+            told = [one for one in told if not any(other != one and other.startswith(one) for other in told)]
+            reasons = [f"{f.path}: {f.reason}" for f in guilty[:1]] or told
             yield CommitReach(commit, combined([f.verdict for f in held]), not guilty, "; ".join(reasons[:2]))
+
+    def _as_committed(self, file: FileReach) -> FileReach:
+        """A file by its committed changes: without the edits of which the working tree alone holds every line."""
+        patch = self.sides.recorded[1].patches.get(file.path)
+        beside = {number for hunk in patch.hunks for number in hunk.added} if patch else set()
+        kept = tuple(
+            e for e in file.edits if not (e.new_lines and {*range(e.new_lines[0], e.new_lines[1] + 1)} <= beside)
+        )
+        if not kept or len(kept) == len(file.edits):
+            return file
+        guilty = sorted((e for e in kept if not e.innocent), key=lambda e: e.quiet)
+        reasons = [e.reason for e in guilty[:1]] or list(dict.fromkeys(e.reason for e in kept))
+        verdict = combined([e.verdict for e in kept])
+        return replace(file, verdict=verdict, innocent=not guilty, reason="; ".join(reasons[:2]), edits=kept)
 
     def _notes(self) -> Iterable[str]:
         recorded = self.sides.recorded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -31,7 +32,7 @@ TOPICS = (
     Topic("NVIDIA driver", (("nvml.driver_version", "nvidia.module_version"), ("nvml.driver_version",))),
     Topic("PCIe links", (("during.gpu[].pcie_speed_median_gts", "during.gpu[].pcie_width_median_lanes"),), True),
     Topic("PCIe links", (("gpu[].pcie_generation", "gpu[].pcie_width_lanes"),), True),
-    Topic("PCIe width", (("gpu[].pcie_width_lanes",), ("pci[].link_width_lanes",))),
+    Topic("PCIe links", (("gpu[].pcie_width_lanes",), ("pci[].link_width_lanes",))),
     Topic("P-states", (("gpu[].performance_state",),), True),
     Topic("SM clocks", (("during.gpu[].sm_clock_median_mhz",),), True),
     Topic("memory clocks", (("during.gpu[].memory_clock_median_mhz",),), True),
@@ -69,18 +70,14 @@ def the_same(fast: Facts, slow: Facts) -> Iterator[RuledOut]:
 
 
 def _values(facts: Facts, key: str, topic: Topic) -> dict[str, Json]:
-    if "[" in key and not key.endswith("[]") and "[]" not in key.split("[", 1)[1]:
-        value = facts.get(key)
-        return {} if value is None else {key: value}
-    held = facts.values(key) or _argument(facts, key)
+    """The values of a key; of one with a named instance (`argument[attention_backend]`) over all its owners."""
+    named = re.search(r"\[[^\]*]+\]", key)
+    held = facts.values(key.replace("[]", "[*]") if named else key)
+    if named and not held and (value := facts.get(key)) is not None:
+        held = {key: value}
     if topic.title == "NCCL":
         return {p: v for p, v in held.items() if instances_of(p)[-1].startswith("nccl/")}
     return held
-
-
-def _argument(facts: Facts, key: str) -> dict[str, Json]:
-    """The value of a named argument or the like over all servers: `server[].argument[attention_backend]`."""
-    return facts.values(key.replace("[]", "[*]")) if not key.endswith("[]") else {}
 
 
 def _equal(a: dict[str, Json], b: dict[str, Json]) -> bool:
@@ -91,10 +88,14 @@ def _words(values: Sequence[dict[str, Json]]) -> str:
     """The values in short, each once, and of how many GPUs or ranks."""
     parts = []
     for held in values:
-        texts = list(dict.fromkeys(value_text(key_for(path), value) for path, value in held.items()))
+        texts = list(dict.fromkeys(_word(path, value) for path, value in held.items()))
         parts.append(shorten(", ".join(texts[:3]) + (", …" if len(texts) > 3 else ""), 48))
     first = next(iter(values[0]))
     count = len({instances_of(path)[0] for path in values[0]}) if instances_of(first) else 0
     owner = next((noun for noun in ("gpu", "worker", "rank", "model") if f"{noun}[" in first), "")
     many = f" on {plural(count, 'GPU' if owner == 'gpu' else owner)}" if owner and count > 1 else ""
     return " × ".join(dict.fromkeys(parts)) + many
+
+
+def _word(path: str, value: Json) -> str:
+    return f"P{value}" if path.endswith(".performance_state") else value_text(key_for(path), value)

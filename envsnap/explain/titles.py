@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
 
 from envsnap.change import Change
@@ -62,6 +63,7 @@ _TITLES = {
 }
 _LISTED = 3
 _SHA = 10
+_FILES = 6
 
 
 def title_of(home: str, changes: Sequence[Change]) -> str:
@@ -117,15 +119,17 @@ def mechanism_of(principal: Change, effects: Sequence[Effect]) -> str:
     return f"{principal.key.meaning}{f' It acts on {words}.' if words else ''}"
 
 
-def revision_text(changes: Sequence[Change]) -> str:
-    """A repository's change in short: its commits, and how many files differ from them."""
-    heads = [c for c in changes if pattern_of(c.path) == "repo[].head"]
-    files = {instances_of(c.path)[1] for c in changes if pattern_of(c.path).startswith("repo[].changed[]")}
-    parts = [
-        f"{str(c.before.value)[:_SHA]} → {str(c.after.value)[:_SHA]}"
-        for c in heads
-        if isinstance(c.before, Value) and isinstance(c.after, Value)
+def revision_text(changes: Sequence[Change]) -> list[str]:
+    """A repository's change in short: its commits, and which files differ beside them."""
+    lines = [
+        f"commit {str(c.before.value)[:_SHA]} → {str(c.after.value)[:_SHA]}"
+        for c in changes
+        if pattern_of(c.path) == "repo[].head" and isinstance(c.before, Value) and isinstance(c.after, Value)
     ]
+    held = [instances_of(c.path)[1] for c in changes if pattern_of(c.path).startswith("repo[].changed[]")]
+    files = list(dict.fromkeys(held))
     if files:
-        parts.append(f"{plural(len(files), 'locally changed file')}")
-    return ", ".join(parts)
+        names = ", ".join(posixpath.basename(name) for name in files[:_FILES])
+        more = f" and {len(files) - _FILES} more" if len(files) > _FILES else ""
+        lines.append(f"{plural(len(files), 'file')} changed locally: {names}{more}")
+    return lines

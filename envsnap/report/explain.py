@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 import shlex
+import textwrap
 from collections.abc import Sequence
 
 from envsnap.explain.explanation import Evidence, Explanation, Mistake, RuledOut, Suspect
 from envsnap.explain.titles import effects_text, revision_text
 from envsnap.fold import Group, grouped
-from envsnap.keys import Type, pattern_of
+from envsnap.keys import Type
 from envsnap.report import runs as runs_report
 from envsnap.report.diff import gap_rows
 from envsnap.report.lines import Line, cut
@@ -22,12 +23,12 @@ SHOWN = 5
 _FROM = 0.03
 _CHANGES = 3
 _EVIDENCE = 4
+_LINES = 3
 _NOTABLE = 0.5
-_RULED_OUT = 9
+_RULED_OUT = 12
 _GAPS = 5
 _BAR = 10
 _LEADING = 0.5
-_TITLE = 30
 _INDENT = " " * 8
 
 
@@ -41,13 +42,14 @@ def text(explanation: Explanation, names: tuple[str, str], width: int, everythin
         lines += [[], [("control pair", "title")], *runs_report.text(explanation.control)[:2]]
     if lines:
         lines.append([])
-    lines.append([(headline(explanation), "title")])
+    fast, slow = names if explanation.fast == "a" else names[::-1]
+    lines += [[(f"fast: {fast}   slow: {slow}", "dim")], *_wrapped(headline(explanation), [], wide, "title")]
     lines += [[(clip(f"! {note}", wide), "warn")] for note in explanation.notes]
     chosen = _chosen(explanation.suspects, everything)
     for suspect in chosen:
         lines += _suspect(suspect, explanation, wide, everything)
     lines += filter(None, [cut(len(explanation.suspects), len(chosen))])
-    lines += _block("baseline", [f"  {sentence}" for sentence in explanation.contamination], wide)
+    lines += _block("baseline", explanation.contamination, wide)
     lines += _mistakes(explanation.mistakes, wide)
     lines += _ruled_out(explanation.ruled_out, wide, everything)
     lines += _gaps(explanation, wide, everything)
@@ -65,6 +67,11 @@ def headline(explanation: Explanation) -> str:
     """What it comes to, in a sentence."""
     first = explanation.suspects[0]
     chance = f"{first.probability:.0%}"
+    if explanation.unrecorded and not first.changes:
+        return (
+            "The baseline is not trustworthy: nothing is known of the state behind the fast figures. No change can be "
+            "blamed before they come back."
+        )
     if not first.changes:
         if first.probability >= _LEADING:
             return f"No change explains it: likeliest is {first.title} ({chance})."
@@ -106,7 +113,7 @@ def _suspect(suspect: Suspect, explanation: Explanation, width: int, everything:
     for piece in said if everything else said[:_EVIDENCE]:
         sign, style = ("·", "dim") if piece.weight == 0 else ("+", "good") if piece.weight > 0 else ("−", "bad")
         words = f"{piece.text} ({piece.weight:+.2f})" if everything else piece.text
-        lines.append([(f"{_INDENT}{sign} ", style), (clip(words, width - len(_INDENT) - 2), "")])
+        lines += _wrapped(words, [(f"{_INDENT}{sign} ", style)], width)
     if size := _size(suspect, explanation):
         lines.append([(_INDENT + size, "dim")])
     if suspect.ties_with and everything:
@@ -114,6 +121,14 @@ def _suspect(suspect: Suspect, explanation: Explanation, width: int, everything:
     if suspect.next and suspect.probability >= _FROM:
         lines.append([(f"{_INDENT}next: {shlex.join(suspect.next[0])}", "path")])
     return lines
+
+
+def _wrapped(sentence: str, start: Line, width: int, style: str = "") -> list[Line]:
+    """A sentence behind the start of its first line, in as many lines as it takes up to a few."""
+    room = sum(len(words) for words, _ in start)
+    indent = room if room > 2 or not room else 4
+    lines = textwrap.wrap(printable(sentence), max(20, width - indent), max_lines=_LINES, placeholder=" …") or [""]
+    return [[*start, (lines[0], style)], *([(" " * indent + line, style)] for line in lines[1:])]
 
 
 def _telling(piece: Evidence) -> bool:
@@ -133,10 +148,10 @@ def _changes(suspect: Suspect, width: int, everything: bool) -> list[Line]:
 def shown_changes(suspect: Suspect, everything: bool) -> tuple[list[Group], list[str]]:
     """A suspect's changes as rows, and before them lines that stand for some: of a repository its commits."""
     groups = grouped(suspect.changes)
-    words = revision_text(suspect.changes) if suspect.id.startswith("git:") else ""
-    if not words or everything:
-        return groups, []
-    return [g for g in groups if pattern_of(g.first.path) == "repo[].changed[].blob"], [words]
+    words = revision_text(suspect.changes) if suspect.id.startswith("git:") else []
+    # NOTE: what the workers have says more than what the shell had.
+    groups.sort(key=lambda g: g.first.path.startswith("env["))
+    return ([], words) if words and not everything else (groups, [])
 
 
 def _change(group: Group, indent: str, width: int) -> Line:
@@ -160,27 +175,27 @@ def _size(suspect: Suspect, explanation: Explanation) -> str:
 
 def _block(title: str, sentences: Sequence[str], width: int) -> list[Line]:
     lines: list[Line] = [[], [(title, "title")]] if sentences else []
-    return lines + [[(clip(printable(sentence), width), "")] for sentence in sentences]
+    return lines + [line for sentence in sentences for line in _wrapped(sentence, [("  ", "")], width)]
 
 
 def _mistakes(mistakes: Sequence[Mistake], width: int) -> list[Line]:
-    return _block("wrong on both sides", [f"  {m.title}. {m.advice}" for m in mistakes], width)
+    return _block("wrong on both sides", [f"{m.title}. {m.advice}" for m in mistakes], width)
 
 
 def _ruled_out(ruled_out: Sequence[RuledOut], width: int, everything: bool) -> list[Line]:
     shown = ruled_out if everything else ruled_out[:_RULED_OUT]
     lines: list[Line] = [[], [("ruled out", "title")]] if shown else []
-    column = min(_TITLE, max((len(r.title) for r in shown), default=0))
     for each in shown:
-        title = shorten(printable(each.title), width // 2).ljust(column)
-        lines.append([(f"  {title}  ", "path"), (clip(each.reason, width - len(title) - 4), "")])
+        title = shorten(printable(each.title), width // 2)
+        first, *rest = _wrapped(f"{title}: {each.reason}", [("  ", "")], width)
+        lines += [[("  ", ""), (first[1][0][: len(title)], "path"), (first[1][0][len(title) :], "")], *rest]
     return [*lines, *filter(None, [cut(len(ruled_out), len(shown))])]
 
 
 def _gaps(explanation: Explanation, width: int, everything: bool) -> list[Line]:
     rows = gap_rows(explanation.not_comparable)
     shown = rows if everything else rows[:_GAPS]
-    lines = _block("not comparable", [f"  {title}  {words}" for title, words in shown], width)
+    lines = _block("not comparable", [f"{title}  {words}" for title, words in shown], width)
     return [*lines, *filter(None, [cut(len(rows), len(shown))])]
 
 

@@ -32,6 +32,7 @@ def as_json(explanation: Explanation, names: tuple[str, str]) -> dict[str, Json]
             for m in explanation.mistakes
         ],
         "not_comparable": [_gap(entry) for entry in explanation.not_comparable],
+        "unrecorded": explanation.unrecorded,
         "contamination": list(explanation.contamination),
         "notes": list(explanation.notes),
         "next": [list(command) for command in explanation.suspects[0].next],

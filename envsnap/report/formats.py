@@ -84,6 +84,7 @@ _FINDING = record(
         "code": {"type": "string", "description": "Stable id of the requirement's kind."},
         "status": _one_of(Status),
         "severity": _one_of(Severity),
+        "required": {"type": "boolean", "description": "Not knowing is no pass."},
         "title": _STRING,
         "evidence": array(_STRING),
         "advice": _STRING,
@@ -193,7 +194,8 @@ FORMATS: dict[str, Schema] = {
         "check",
         {
             "snapshot": _STRING,
-            "baseline": _STRING,
+            "baseline": {"type": "string", "description": "Empty without one."},
+            "policy": {**array(_STRING), "description": "Files of the policy, the one that was named first."},
             "status": _one_of(Status),
             "notes": array(_STRING),
             "findings": array(_FINDING),
@@ -225,6 +227,7 @@ FORMATS: dict[str, Schema] = {
             "not_comparable": array(
                 record({"path": _STRING, "because": _one_of(Because), "only": array(_COUNT), "detail": _STRING})
             ),
+            "unrecorded": {"type": "boolean", "description": "The state behind the fast figures is not known."},
             "contamination": array(_STRING),
             "notes": array(_STRING),
             "next": _NEXT,
