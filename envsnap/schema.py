@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from envsnap.check.policy import SCHEMA as POLICY
 from envsnap.collectors import collector, sections
 from envsnap.keys import Key, Type
 from envsnap.reading import Json, Why
@@ -41,6 +42,7 @@ def documents() -> dict[str, dict[str, Json]]:
     found = {ROOT: _snapshot()}
     found |= {_fragment_name(name): _section(name) for name in sections()}
     found |= {f"{name}.v1.json": _titled(f"envsnap.{name}", schema) for name, schema in FORMATS.items()}
+    found["policy.v1.json"] = _titled("envsnap.policy", POLICY)
     return found
 
 

@@ -112,7 +112,7 @@ def test_only_unknowns_are_told_with_their_count(files: Path, capsys: pytest.Cap
         ["diff", "none.json", "bad.json"],
         ["key", "probe.modle"],
         ["dif"],
-        ["check"],
+        ["check", "good.json", "--policy", "none.toml"],
         ["show", "good.json", "--colour"],
     ],
 )

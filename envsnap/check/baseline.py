@@ -19,8 +19,6 @@ from envsnap.snapshot import Snapshot
 from envsnap.wording import absence_text, pair_text, plural
 
 _VALUE_WIDTH = 160
-_STATUSES = (Status.FAIL, Status.UNKNOWN, Status.PASS)
-_SEVERITIES = tuple(Severity)
 
 
 def check(snapshot: Snapshot, baseline: Snapshot, *, ignore: Iterable[str] = ()) -> CheckResult:
@@ -36,11 +34,7 @@ def check(snapshot: Snapshot, baseline: Snapshot, *, ignore: Iterable[str] = ())
         findings.append(
             Finding("baseline.holds", Status.PASS, Severity.LOW, f"{plural(found.equal, 'reading')} as in the baseline")
         )
-    return CheckResult(tuple(sorted(findings, key=_rank)), found.notes)
-
-
-def _rank(finding: Finding) -> tuple[int, int]:
-    return _STATUSES.index(finding.status), _SEVERITIES.index(finding.severity)
+    return CheckResult.of(findings, found.notes)
 
 
 def _without(found: Diff, ignore: Sequence[str]) -> Diff:

@@ -4,6 +4,9 @@ A verb is a module with a docstring (its first line is the help text, the rest i
 (a command line), `arguments(parser)` and `run(args) -> int`. Heavy imports belong inside `run`. A verb that
 touches the machine also has `limit(args)`: unless that is None it is run in a child that the command does not
 wait for longer than that many seconds, because a driver can hang in a way that nothing ends.
+
+One with TAKES_COMMAND is given what stands behind `--` as `args.command`, and with `finish(args, code) -> int` has the
+last word in the process that was called, whatever came of its run.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from envsnap import __version__
 from envsnap.jsonfile import SnapshotError
 from envsnap.wording import printable
 
-EXIT_OK, EXIT_DIFFERENT, EXIT_TROUBLE, EXIT_UNKNOWN = 0, 1, 2, 3
+EXIT_OK, EXIT_DIFFERENT, EXIT_TROUBLE, EXIT_UNKNOWN, EXIT_WARNING = range(5)
 EXIT_SIGNAL = 128
 
 
@@ -49,7 +52,8 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
         prog="envsnap",
         description="Why is the same benchmark slow today? Record the state that can matter, compare two records, "
         "check a machine.",
-        epilog="Exit codes: 0 same or pass, 1 different or fail, 2 trouble, 3 something required is unknown. "
+        epilog="Exit codes: 0 same or pass, 1 different or fail, 2 trouble, 3 something required is unknown, 4 warnings"
+        " under check --strict. "
         "ENVSNAP_DISABLE=1 turns every use into a no-op that says so.",
     )
     top.add_argument("--version", action="version", version=f"envsnap {__version__}")
@@ -76,7 +80,7 @@ def main(argv: list[str] | None = None) -> int:
     _prepare_streams()
     if os.environ.get("ENVSNAP_DISABLE") == "1":
         print("envsnap: disabled by ENVSNAP_DISABLE=1, nothing was done.", file=sys.stderr)
-        return EXIT_OK
+        return _guarded(lambda: _only_the_command(arguments), arguments)
     return _guarded(lambda: _dispatch(arguments), arguments)
 
 
@@ -89,15 +93,36 @@ def _prepare_streams() -> None:
             getattr(sys, name).reconfigure(errors="backslashreplace")
 
 
+def _only_the_command(arguments: Sequence[str]) -> int:
+    """A script that puts a command behind `--` wants it to run in any case."""
+    if "--" not in arguments or not arguments[arguments.index("--") + 1 :]:
+        return EXIT_OK
+    from envsnap.cli._command import become
+
+    return become(arguments[arguments.index("--") + 1 :])
+
+
 def _dispatch(arguments: Sequence[str]) -> int:
     first = next((a for a in arguments if not a.startswith("-")), None)
     if first is not None and first not in verbs():
         raise Trouble(f"There is no verb {first!r}{did_you_mean(first, verbs())}", ["envsnap", "--help"])
+    command: list[str] = []
+    if "--" in arguments and getattr(importlib.import_module(f"{__name__}.{first}"), "TAKES_COMMAND", False):
+        at = arguments.index("--")
+        arguments, command = arguments[:at], list(arguments[at + 1 :])
     top = parser(first)
     args: Any = top.parse_args(arguments)
     if args.verb is None:
         top.print_help()
         return EXIT_TROUBLE
+    if not hasattr(args.module, "finish"):
+        return _run(args, arguments)
+    args.command = command
+    code: int = args.module.finish(args, _guarded(lambda: _run(args, arguments), arguments))
+    return code
+
+
+def _run(args: Any, arguments: Sequence[str]) -> int:
     seconds = args.module.limit(args) if hasattr(args.module, "limit") else None
     if seconds is None:
         code: int = args.module.run(args)

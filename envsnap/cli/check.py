@@ -1,19 +1,35 @@
-"""Check this machine, or a snapshot, against a good one: its identities and tunables must hold.
+"""Check a machine, or a snapshot, before it is measured: built-in rules, a policy, a good snapshot.
 
-Only the sections that the baseline has are captured and compared. Exit code 0: pass, 1: fail, 2: trouble, 3: what
-the baseline requires could not be read (a pass with --allow-unknown).
+The rules run unless --baseline is given alone; `--explain` lists them. The policy is --policy, else envsnap.toml in
+this directory. With `-- COMMAND` behind it, the command is read for what it wants (GPUs, model, port) and takes the
+place of this process on a pass and on warnings. --after checks the workers that run (--match, --pid, --server).
+
+Exit code 0: pass, 1: fail, 2: trouble, 3: something required could not be read (a pass with --allow-unknown), 4:
+warnings under --strict. With --baseline, only the sections that it has are captured for it.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from envsnap.cli import EXIT_DIFFERENT, EXIT_OK, EXIT_UNKNOWN, Trouble
+from envsnap.cli import EXIT_DIFFERENT, EXIT_OK, EXIT_TROUBLE, EXIT_UNKNOWN, EXIT_WARNING, Trouble, did_you_mean
 from envsnap.cli import _arguments as shared
 
-EXAMPLE = "envsnap check --baseline good.json --ignore repo --ignore 'env[*_PORT]'"
+if TYPE_CHECKING:
+    from envsnap.check.finding import CheckResult
+    from envsnap.check.policy import Policy
+    from envsnap.check.run import Plan
+    from envsnap.check.wanted import Wanted
+    from envsnap.scope import Scope
+    from envsnap.snapshot import Snapshot
+
+EXAMPLE = "envsnap check --policy envsnap.toml --wait 60 --for 'python -m sglang.launch_server --model-path M --tp 8'"
+TAKES_COMMAND = True
+
+_POLL_SECONDS = 2.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,59 +37,255 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "snapshot", nargs="?", metavar="SNAP", help="check this instead of capturing; - is standard input"
     )
-    parser.add_argument("--baseline", required=True, metavar="SNAP", help="the good snapshot")
+    parser.add_argument("--policy", default=None, metavar="FILE", help="what is required (default: envsnap.toml)")
+    parser.add_argument("--profile", action="append", default=[], metavar="NAME", help="profile of the policy to add")
+    parser.add_argument("--baseline", default=None, metavar="SNAP", help="the good snapshot")
+    parser.add_argument("--for", dest="wanted", default="", metavar="CMD", help="launch command that will be used")
+    parser.add_argument("--rules", action=argparse.BooleanOptionalAction, default=None, help="built-in rules")
+    parser.add_argument("--after", action="store_true", help="check the running workers instead of the machine")
+    parser.add_argument("--wait", type=float, default=0.0, metavar="S", help="seconds to wait for idle, clean GPUs")
+    parser.add_argument("--fail-open", action="store_true", help="start the command also on trouble, not on a fail")
+    parser.add_argument("--strict", action="store_true", help="warnings count: exit code 4, and no start")
     parser.add_argument("--allow-unknown", action="store_true", help="pass where something could not be read")
     parser.add_argument("--ignore", action="append", default=[], metavar="PATTERN", help="paths that are not required")
+    parser.add_argument("--explain", nargs="?", const="", default=None, metavar="CODE", help="what a rule means")
+    parser.add_argument("-o", "--output", default="", metavar="FILE", help="write the result there")
     parser.add_argument("--all", action="store_true", help="cut nothing")
     parser.add_argument("-q", "--quiet", action="store_true", help="the exit code alone")
     shared.add_capture(parser)
-    shared.add_format(parser, "json", "markdown")
+    shared.add_format(parser, "json", "markdown", "junit", "github")
 
 
 def limit(args: Any) -> float | None:
     """Seconds after which nobody waits for a capture any longer."""
-    return None if args.snapshot else shared.deadline_limit(args)
+    if args.snapshot or args.explain is not None:
+        return None
+    waiting: float = args.wait + args.deadline if args.wait > 0 else 0.0
+    return shared.deadline_limit(args) + waiting
 
 
 def run(args: Any) -> int:
     """Check and print."""
-    from envsnap.check import check
-    from envsnap.cli._output import emit, emit_json
-    from envsnap.report import check as report
-    from envsnap.snapshot import load
+    if args.explain is not None:
+        return _explain(args.explain)
+    from datetime import date
+
+    from envsnap.check.policy import PolicyError
 
     if args.snapshot == args.baseline == "-":
         raise Trouble("Only one of the snapshots can come from standard input.")
-    baseline = load(args.baseline)
-    snapshot = load(args.snapshot) if args.snapshot else _captured(args, baseline)
-    result = check(snapshot, baseline, ignore=args.ignore)
-    if args.quiet:
-        pass
-    elif args.format == "json":
-        emit_json(report.as_json(result, args.snapshot or "this machine", args.baseline))
-    elif args.format == "markdown":
-        sys.stdout.write(report.markdown(result, args.all))
-    else:
-        emit(report.text(result, args.all))
+    try:
+        plan = _plan(args)
+        snapshot = _snapshot(args, plan)
+        result = plan.judge(snapshot, date.today())
+    except PolicyError as error:
+        raise Trouble(str(error), ["envsnap", "policy", "--help"]) from error
+    if not args.quiet:
+        _print(args, plan, result)
     if result.failed:
         return EXIT_DIFFERENT
-    return EXIT_UNKNOWN if result.unknown and not args.allow_unknown else EXIT_OK
+    if result.unknown and not args.allow_unknown:
+        return EXIT_UNKNOWN
+    return EXIT_WARNING if result.warned and args.strict else EXIT_OK
 
 
-def _captured(args: Any, baseline: Any) -> Any:
-    """This machine, in the baseline's scope where none is given; process ids and logs are of one run alone."""
+def finish(args: Any, code: int) -> int:
+    """Become the command where the check lets it; runs in the process that was called."""
+    if not args.command:
+        return code
+    if code == EXIT_OK or (code == EXIT_TROUBLE and args.fail_open):
+        from envsnap.cli._command import become
+
+        return become(args.command)
+    if not args.quiet:
+        print(f"envsnap: {args.command[0]} was not started.", file=sys.stderr)
+    return code
+
+
+def _explain(code: str) -> int:
+    from envsnap.check import rules
+    from envsnap.cli._output import emit
+
+    if not code:
+        width = max(map(len, rules.codes()))
+        emit([(f"{c:<{width}}  ", "key"), (rules.title(rules.rule(c)), "")] for c in rules.codes())
+        return EXIT_OK
+    if code not in rules.codes():
+        raise Trouble(
+            f"There is no built-in rule {code!r}{did_you_mean(code, rules.codes())}", ["envsnap", "check", "--explain"]
+        )
+    rule = rules.rule(code)
+    when = "of running workers, with --after" if rules.moment(rule) == rules.AFTER else "before a start"
+    needs = ", ".join((*rule.NEEDS, *rules.uses(rule)))
+    emit([[((rule.__doc__ or "").strip(), "")], [(f"\nA problem is an {rule.SEVERITY}; judged {when}.", "dim")]])
+    emit([[(f"It looks at {needs}.", "dim")]])
+    return EXIT_OK
+
+
+# -- what is checked -------------------------------------------------------------------------------------------------
+
+
+def _plan(args: Any) -> Plan:
+    from envsnap.check.run import Plan
+    from envsnap.snapshot import load
+
+    if args.after and not (args.snapshot or args.pid or args.match or args.server):
+        raise Trouble("--after needs to know what runs: --match RE, --pid N or --server URL.")
+    baseline = load(args.baseline) if args.baseline else None
+    policy = _policy(args)
+    alone = bool(args.baseline) and not (policy.files or args.wanted or args.command or args.after or args.wait)
+    return Plan(
+        wanted=_wanted(args),
+        policy=policy,
+        rules=not alone if args.rules is None else args.rules,
+        after=args.after,
+        baseline=baseline,
+        ignore=tuple(args.ignore),
+    )
+
+
+def _wanted(args: Any) -> Wanted:
+    from envsnap.check.wanted import NoCommand, read_command
+
+    try:
+        return read_command(args.wanted or args.command)
+    except NoCommand as error:
+        raise Trouble(str(error)) from error
+
+
+def _policy(args: Any) -> Policy:
+    from envsnap.check.policy import Policy
+
+    file = args.policy
+    if file is None:
+        from envsnap.check.policy_file import NAME
+
+        # NOTE: a baseline is a policy of its own; one that lies about has to be named beside it.
+        file = NAME if os.path.exists(NAME) and not args.baseline else ""
+    if not file:
+        if args.profile:
+            raise Trouble("--profile needs a policy.")
+        return Policy()
+    from envsnap.check.policy_file import load
+
+    return load(file, args.profile)
+
+
+def _snapshot(args: Any, plan: Plan) -> Snapshot:
+    from envsnap.snapshot import load
+
+    if args.snapshot:
+        return load(args.snapshot)
+    only = plan.sections()
+    if plan.compares and plan.baseline and not set(only) & set(plan.baseline.sections):
+        raise Trouble("The baseline holds no section that this envsnap knows.")
+    scope = _scope(args, plan)
+    if args.wait > 0:
+        _wait(args, plan, scope)
+    redactor = shared.redactor_of(args)
+    return _as_the_command_has_it(shared.take(args, scope, list(only), redactor), plan.wanted, redactor)
+
+
+def _scope(args: Any, plan: Plan) -> Scope:
+    """What was named, else the baseline's scope, and what the command names; process ids and logs are of one run."""
     from dataclasses import replace
 
-    from envsnap.collectors import names
-
     scope = shared.scope_of(args)
+    before = plan.baseline.scope if plan.baseline else {}
     kept: dict[str, Any] = {
         name: getattr(scope, name) or tuple(map(str, then))
         for name in ("match", "repos", "models", "servers")
-        if isinstance(then := baseline.scope.get(name), list)
+        if isinstance(then := before.get(name), list)
     }
-    only = [name for name in names() if name in baseline.sections]
-    if not only:
-        raise Trouble("The baseline holds no section that this envsnap knows.")
-    scope = replace(scope, python=scope.python or str(baseline.scope.get("python", "")), **kept)
-    return shared.take(args, scope, only, shared.redactor_of(args))
+    python = scope.python or str(before.get("python", ""))
+    if not args.after:
+        kept["models"] = tuple(dict.fromkeys((*kept.get("models", scope.models), *plan.wanted.models)))
+        python = python or _interpreter(plan.wanted.python)
+    return replace(scope, python=python, **kept)
+
+
+def _interpreter(program: str) -> str:
+    """The interpreter that a command runs: itself, or the one beside a console script."""
+    import shutil
+
+    found = shutil.which(program) if program else None
+    if found is None or os.path.basename(program).startswith("python"):
+        return found or ""
+    beside = os.path.join(os.path.dirname(found), "python")
+    return beside if os.path.exists(beside) else ""
+
+
+def _as_the_command_has_it(snapshot: Snapshot, wanted: Wanted, redactor: Any) -> Snapshot:
+    """The snapshot with the variables that the command sets for itself."""
+    from dataclasses import replace
+
+    from envsnap.keys import path_of
+
+    section = snapshot.sections.get("environ")
+    if not wanted.environment or section is None:
+        return snapshot
+    values = dict(section.values)
+    for name, value in wanted.environment.items():
+        path = path_of("env[]", name)
+        values.pop(path, None)
+        if value is not None:
+            values[path] = redactor.clean_value(path, value)
+    return replace(snapshot, sections={**snapshot.sections, "environ": replace(section, values=values)})
+
+
+def _wait(args: Any, plan: Plan, scope: Scope) -> None:
+    """Look every two seconds until nothing is left that waiting can mend, or the time is over."""
+    import time
+    from datetime import date
+
+    from envsnap.capture import capture
+    from envsnap.check.builtin import sections
+
+    stop, told = time.monotonic() + args.wait, ""
+    while True:
+        redactor = shared.redactor_of(args)
+        now = capture(scope, deadline=args.deadline, only=sorted(sections(plan.waiting)), redactor=redactor)
+        busy = plan.still_busy(now, date.today())
+        left = stop - time.monotonic()
+        if not busy or left <= 0:
+            return
+        if not args.quiet and busy[0].title != told:
+            told = busy[0].title
+            print(f"envsnap: waiting up to {left:.0f} s: {told}", file=sys.stderr)
+        time.sleep(min(_POLL_SECONDS, max(0.0, left)))
+
+
+# -- what is said ------------------------------------------------------------------------------------------------------
+
+
+def _print(args: Any, plan: Plan, result: CheckResult) -> None:
+    """To the file that was named; else to where it does not mix with what the command prints."""
+    if args.output:
+        with open(args.output, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(_text(args, plan, result, colour=False))
+        return
+    from envsnap.report.lines import wants_colour
+
+    stream: TextIO = sys.stderr if args.command else sys.stdout
+    stream.write(_text(args, plan, result, wants_colour(stream)))
+
+
+def _text(args: Any, plan: Plan, result: CheckResult, colour: bool) -> str:
+    import json
+
+    from envsnap.report import check as report
+    from envsnap.report import check_ci
+    from envsnap.report.lines import paint
+
+    match args.format:
+        case "json":
+            source = args.snapshot or "this machine"
+            document = report.as_json(result, source, args.baseline or "", plan.policy.files)
+            return json.dumps(document, indent=1) + "\n"
+        case "markdown":
+            return report.markdown(result, args.all)
+        case "junit":
+            return check_ci.junit(result)
+        case "github":
+            return check_ci.github(result)
+    return paint(report.text(result, args.all), colour)

@@ -1,0 +1,36 @@
+"""The model on this disk is of another revision than the command asks for.
+
+A pinned revision is ignored where a directory is given, and some options pin the code but not the weights. Fix: give
+the hub's name with --revision, or the snapshot's directory of that revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from envsnap.check.facts import WARNING, Facts, NotApplicable, Problem
+from envsnap.check.rules._models import instance_of
+from envsnap.keys import path_of
+
+CODE = "model_revision"
+SEVERITY = WARNING
+NEEDS = ("model[].path",)
+USES = ("model[].revision",)
+
+
+def judge(facts: Facts) -> Iterable[Problem]:
+    """Yield what is wrong."""
+    asked = {facts.wanted.model: facts.wanted.option("revision"),
+             facts.wanted.draft: facts.wanted.option("speculative_draft_model_revision")}  # fmt: skip
+    pinned = {model: revision for model, revision in asked.items() if model and revision and _is_commit(revision)}
+    if not pinned:
+        raise NotApplicable("no command pins a model's commit")
+    for model, revision in pinned.items():
+        path = path_of("model[].revision", instance_of(facts, model) or model)
+        found = facts.value(path)
+        if isinstance(found, str) and not found.startswith(revision):
+            yield Problem(f"{model} is {found[:12]} on this disk, the command asks for {revision[:12]}", (path,))
+
+
+def _is_commit(text: str) -> bool:
+    return len(text) >= 7 and all(c in "0123456789abcdef" for c in text)
