@@ -122,6 +122,21 @@ def test_only_the_given_directories_are_watched(app: str, tmp_path: Path) -> Non
 
 
 @needs_monitoring
+def test_functions_and_comprehensions_of_one_line_count_when_they_run(app: str, tmp_path: Path) -> None:
+    more = """
+def called(): return 5
+def left(): return 6
+ready()
+called()
+sum(turn for turn in range(3))
+"""
+    Path(app).write_text(APP + more)
+    found = lines(reach(app, tmp_path)["files"][app], "serving")
+    first = len(APP.splitlines())
+    assert found & set(range(first + 1, first + 7)) == {first + 2, first + 5, first + 6}
+
+
+@needs_monitoring
 def test_saying_ready_again_moves_what_ran_before_into_start_up(app: str, tmp_path: Path) -> None:
     (Path(app)).write_text(APP + "early()\nready()\nboth(False)\n")
     file = reach(app, tmp_path)["files"][app]
