@@ -25,8 +25,8 @@ VERSION = 1
 def record(recorder: Recorder) -> tuple[str, bytes]:
     """The file's name and content."""
     content = _frame(recorder)
-    failed = dict(recorder.failed)
     cleaner = recorder.cleaner = recorder.cleaner or Cleaner(recorder.directory)
+    failed = {part: cleaner.text(why) for part, why in recorder.failed.items()}
     parts = {
         "process": lambda: cleaner.clean(process.process()),
         "environment": lambda: cleaner.environment(environment.views()),
@@ -49,7 +49,9 @@ def record(recorder: Recorder) -> tuple[str, bytes]:
 
 def failure(recorder: Recorder, error: Exception) -> tuple[str, bytes]:
     """The same for a record that could not be made or written."""
-    content = {**_frame(recorder), "process": process.identity(), "failed": {"record": describe(error)}}
+    # NOTE: nobody has cleaned it, so only what the system said of a file is told, and of any other error its type.
+    why = describe(error) if isinstance(error, (OSError, files.Refused)) else type(error).__name__
+    content = {**_frame(recorder), "process": process.identity(), "failed": {"record": why}}
     return _file_name(content), _dump(content)
 
 

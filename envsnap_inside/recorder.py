@@ -201,10 +201,10 @@ def failed(part: str, error: Exception) -> None:
 
 
 def start_any() -> None:
-    """Record this process if it is worth it: no helper of Python's own; one that ends soon only if it is a worker."""
+    """Record this process if it is worth it: no helper of Python's, not envsnap; one that ends soon only as a worker."""
     if _is_helper("forkserver"):
         _arm()  # it never serves, but its children do
-    elif not _is_helper("resource_tracker"):
+    elif not _is_helper("resource_tracker") and "envsnap" not in map(os.path.basename, sys.orig_argv[:3]):
         start(always=is_spawned())
 
 

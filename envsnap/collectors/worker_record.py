@@ -152,7 +152,10 @@ def _reach(found: Sequence[Record]) -> Found:
     for record in found:
         reach = record.part("reach")
         why = str(reach.get("reason") or record.reason)
-        workers[record.role] = {"state": record.state, "reason": why, "windows": reach.get("windows", {})}
+        windows = {name: dict(_first(window)) for name, window in _first(reach.get("windows"))}
+        if record.renewed_at is not None and "serving" in windows:
+            windows["serving"]["to"] = record.renewed_at  # nothing new ran until then, or it would have been written
+        workers[record.role] = {"state": record.state, "reason": why, "windows": windows}
         for file, blob in _first(record.part("code").get("files"), MAX_FILES):
             files.setdefault(file, {})["blob"] = blob
         for file, windows in _first(reach.get("files"), MAX_FILES):

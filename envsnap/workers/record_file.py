@@ -33,6 +33,8 @@ class Record:
     state: str
     reason: str = ""
     content: Mapping[str, Json] = field(default_factory=dict)
+    renewed_at: float | None = None
+    """When it was last written, or found to hold still (Unix time); None for a process that has ended."""
     age_seconds: float | None = None
     seen_from_outside: bool = False
     """Whether the process's live environment could be read without it."""

@@ -166,7 +166,8 @@ def _record(
     interval = record.content.get("interval_seconds")
     allowed = 10 + 3 * (interval if isinstance(interval, (int, float)) and 0 < interval < 3600 else 5)
     stale = f"it was last renewed {age:.0f} s ago" if age > allowed else ""
-    return replace(record, state="stale" if stale else "arrived", reason=stale, age_seconds=age)
+    state = "stale" if stale else "arrived"
+    return replace(record, state=state, reason=stale, renewed_at=answer.value["mtime_ns"] / 1e9, age_seconds=age)
 
 
 def _age(uptime: Found, process: Process) -> float | None:

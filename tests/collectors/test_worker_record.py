@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -363,9 +364,10 @@ def test_what_ran_in_any_worker_is_put_together_and_each_workers_windows_are_kep
         window = {"from": 1.0, "to": 2.0, "complete": True}
         return {"reason": "", "windows": {"serving": window}, "files": {"/w/a.py": {"serving": list(ranges)}}}
 
+    renewed = replace(record("scheduler_TP1", reach=reach([4, 6], [8, 8])), renewed_at=9.0)
     found = told(
         record("scheduler_TP0", reach=reach([1, 3], [10, 10]), code={"files": {"/w/a.py": "ab", "/w/b.py": "cd"}}),
-        record("scheduler_TP1", reach=reach([4, 6], [8, 8])),
+        renewed,
         record("detokenizer", reach={"reason": "needs Python 3.12 or later", "windows": {}, "files": {}}),
         Record("late", "missing", "it does not exist"),
     )["record.code_reach"]
@@ -373,7 +375,8 @@ def test_what_ran_in_any_worker_is_put_together_and_each_workers_windows_are_kep
         "/w/a.py": {"blob": "ab", "serving": [[1, 6], [8, 8], [10, 10]]},
         "/w/b.py": {"blob": "cd"},
     }
-    assert found["workers"]["scheduler_TP1"]["windows"]["serving"]["complete"] is True
+    windows = [found["workers"][role]["windows"]["serving"] for role in ("scheduler_TP0", "scheduler_TP1")]
+    assert windows == [{"from": 1.0, "to": 2.0, "complete": True}, {"from": 1.0, "to": 9.0, "complete": True}]
     assert found["workers"]["detokenizer"]["reason"] == "needs Python 3.12 or later"
     assert found["workers"]["late"] == {"state": "missing", "reason": "it does not exist", "windows": {}}
 

@@ -72,7 +72,9 @@ def test_each_worker_records_itself_however_it_was_started(app: str, directory: 
 
 
 def test_no_secret_is_in_a_record_and_its_hash_is_the_same_in_all(app: str, directory: Path) -> None:
-    run(app, environment(ENVSNAP_RECORD=str(directory), **QUICK), "spawn", "spawn")
+    typed = "--api-key=sk-abcdefghijklmnop42"
+    done = run(app, environment(ENVSNAP_RECORD=str(directory), **QUICK), "spawn", "spawn", typed)
+    assert typed in done.stderr  # the launcher does not know it, and says so
     found = [r["environment"]["values"].get("HF_TOKEN") for r in records(directory)]
     hashes = [value for value in found if value]
     assert len(hashes) == 2
@@ -106,6 +108,17 @@ def test_a_process_that_ends_soon_leaves_no_record_unless_it_is_a_worker(app: st
     assert not directory.exists()
     run(app, env, "spawn")
     assert [(r["moment"], r["ready_at"]) for r in records(directory)] == [("exit", None)]
+
+
+def test_envsnap_itself_is_not_recorded(directory: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("envsnap", "other"):
+        (tmp_path / "bin" / name).write_text("import threading; print(threading.active_count())")
+        env = environment(ENVSNAP_RECORD=str(directory))
+        done = subprocess.run(
+            [sys.executable, tmp_path / "bin" / name], env=env, capture_output=True, text=True, check=True
+        )
+        assert done.stdout == ("1\n" if name == "envsnap" else "2\n")
 
 
 def test_a_refresh_without_news_renews_the_time_and_one_with_news_the_content(directory: Path) -> None:
