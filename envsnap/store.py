@@ -13,20 +13,17 @@ killed loses its own run at most.
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import json
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envsnap.jsonfile import SnapshotError, load_json, write_atomically
-from envsnap.reading import Json
+from envsnap import run_index, texts
+from envsnap.jsonfile import SnapshotError, write_atomically
+from envsnap.run_index import Entry, command_text
 
 if TYPE_CHECKING:
     import sqlite3
@@ -36,10 +33,9 @@ if TYPE_CHECKING:
     from envsnap.runs.verdict import History
     from envsnap.states import State
 
+__all__ = ["FOLDER", "Entry", "Store", "command_text", "new_file", "newest"]
+
 FOLDER = ".envsnap"
-LONG_TEXT = 16 << 10
-_TEXT = "envsnap.text"
-_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
 def new_file(root: Path | None = None, now: datetime | None = None) -> Path:
@@ -74,30 +70,6 @@ def _made(root: Path | None) -> Path:
     return folder
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One run as the index knows it. `metrics` are its figures as (name, value, unit), in the benchmark's order."""
-
-    id: str
-    group: str
-    label: str
-    arm: str
-    index: int
-    started_at: str
-    seconds: float
-    status: str
-    command: str
-    configuration: str
-    metrics: tuple[tuple[str, float, str], ...]
-
-    def value(self, name: str) -> float | None:
-        """The figure of that name, if the run has one."""
-        return next((value for metric, value, _ in self.metrics if metric == name), None)
-
-
-_COLUMNS = "id, grp, label, arm, idx, started_at, seconds, status, command, configuration, metrics"
-
-
 class Store:
     """The runs in a folder. `root` is where the folder `.envsnap` is or will be."""
 
@@ -105,6 +77,7 @@ class Store:
         self.folder = (root or Path()) / FOLDER
         self._root = root
         self.runs = self.folder / "runs"
+        self._index_file = self.folder / "index.sqlite"
 
     def prepare(self) -> Path:
         """Make the folder for runs, and return it. Raises: OSError."""
@@ -114,14 +87,19 @@ class Store:
 
     def save(self, run: Run, samples: Columns | None = None) -> Path:
         """Write a run and note it in the index. Raises: OSError."""
+        import sqlite3
+
         from envsnap.runs.run import packed, samples_path
 
         path = self.prepare() / f"{run.id}.json.gz"
         if samples is not None:
             write_atomically(samples_path(path), packed(samples.as_json()))
-        write_atomically(path, packed(self._without_long_texts(run.as_json())))
-        with self._index() as index:
-            _note(index, run)
+        write_atomically(path, packed(texts.without_long_texts(run.as_json(), self.folder / texts.FOLDER)))
+        try:
+            with run_index.opened(self._index_file) as index:
+                run_index.note(index, run)
+        except (SnapshotError, sqlite3.Error, OSError):
+            pass  # the run is kept, and an index that is behind catches up
         return path
 
     def load(self, run_id: str) -> Run:
@@ -129,16 +107,14 @@ class Store:
         from envsnap.runs.run import parse
 
         path = self.runs / f"{run_id}.json.gz"
-        return parse(self._with_long_texts(load_json(path)), str(path))
+        return parse(texts.load_document(path), str(path))
 
     def entries(self) -> list[Entry]:
         """All runs, newest first."""
         if not self.runs.is_dir():
             return []
         with self._index() as index:
-            self._catch_up(index)
-            rows = index.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY started_at DESC, id DESC").fetchall()
-        return [Entry(*(*row[:10], tuple((m[0], m[1], m[2]) for m in json.loads(row[10])))) for row in rows]
+            return run_index.entries(index)
 
     def history(self, runs: Sequence[Run]) -> dict[str, History]:
         """Other sessions of the same configuration and command as `runs`, by metric: how much they differ."""
@@ -164,7 +140,6 @@ class Store:
         if not self.runs.is_dir():
             return {}
         with self._index() as index:
-            self._catch_up(index)
             return states.load(index)
 
     def group(self, name: str) -> list[Run]:
@@ -197,115 +172,16 @@ class Store:
             path.unlink(missing_ok=True)
             samples_path(path).unlink(missing_ok=True)
             shutil.rmtree(self.runs / run_id, ignore_errors=True)
-        with self._index() as index:
-            _forget(index, removed)
+        with run_index.opened(self._index_file) as index:
+            run_index.forget(index, removed)
         return removed
-
-    # -- index ----------------------------------------------------------------------------------------------
 
     @contextmanager
     def _index(self) -> Iterator[sqlite3.Connection]:
-        """The index, open for one piece of work. An index that is no database any more is made anew."""
-        path = self.folder / "index.sqlite"
-        connection = _connect(path)
-        try:
-            with connection:
-                yield connection
-        finally:
-            connection.close()
-
-    def _catch_up(self, index: sqlite3.Connection) -> None:
-        """Note runs whose writer was killed before it could, forget those whose file is gone."""
-        from envsnap.runs.run import parse
-
-        there = {p.name[: -len(".json.gz")] for p in self.runs.iterdir() if _is_run(p.name)}
-        known = {row[0] for row in index.execute("SELECT id FROM runs")}
-        _forget(index, known - there)
-        for run_id in there - known:
-            path = self.runs / f"{run_id}.json.gz"
-            try:
-                _note(index, parse(load_json(path), str(path)))
-            except SnapshotError:
-                continue  # a foreign or damaged file is none of the index's business; loading it says what is wrong
-
-    # -- long texts -----------------------------------------------------------------------------------------
-
-    def _without_long_texts(self, document: Json) -> Json:
-        """The document with each long string replaced by its hash, the text kept once beside the runs."""
-        if isinstance(document, dict):
-            return {name: self._without_long_texts(value) for name, value in document.items()}
-        if isinstance(document, list):
-            return [self._without_long_texts(value) for value in document]
-        if isinstance(document, str) and len(document) > LONG_TEXT:
-            data = document.encode("utf-8", "surrogatepass")
-            name = hashlib.sha256(data).hexdigest()
-            path = self.folder / "texts" / f"{name}.gz"
-            if not path.exists():
-                path.parent.mkdir(mode=0o700, exist_ok=True)
-                write_atomically(path, gzip.compress(data, 5, mtime=0))
-            return {_TEXT: name}
-        return document
-
-    def _with_long_texts(self, document: Json) -> Json:
-        if isinstance(document, list):
-            return [self._with_long_texts(value) for value in document]
-        if not isinstance(document, dict):
-            return document
-        name = document.get(_TEXT)
-        if isinstance(name, str) and len(document) == 1 and _SHA256.match(name):
-            try:
-                data = gzip.decompress((self.folder / "texts" / f"{name}.gz").read_bytes())
-            except (OSError, EOFError) as error:
-                raise SnapshotError(
-                    f"A text that the run refers to is missing from {self.folder / 'texts'}."
-                ) from error
-            return data.decode("utf-8", "surrogatepass")
-        return {key: self._with_long_texts(value) for key, value in document.items()}
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    import sqlite3
-
-    from envsnap import states
-
-    for attempt in (1, 2):
-        connection = sqlite3.connect(path, timeout=10)
-        try:
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS runs (id TEXT PRIMARY KEY, grp TEXT, label TEXT, arm TEXT, idx INTEGER,"
-                " started_at TEXT, seconds REAL, status TEXT, command TEXT, configuration TEXT,"
-                " metrics TEXT)"
-            )
-            states.prepare(connection)
-            return connection
-        except sqlite3.DatabaseError as error:
-            connection.close()
-            if attempt == 2 or isinstance(error, sqlite3.OperationalError):
-                raise SnapshotError(f"The index {path} cannot be used ({error}).") from error
-            path.unlink()
-    raise AssertionError("unreachable")
-
-
-def _note(index: sqlite3.Connection, run: Run) -> None:
-    from envsnap import states
-
-    before = run.snapshots.get("before")
-    row = (
-        run.id, run.group, run.label, run.arm, run.index, run.started_at, run.seconds, run.status,
-        command_text(run.command), before.configuration_hash if before else "",
-        json.dumps([[m.name, m.value, m.unit] for m in run.metrics]),
-    )  # fmt: skip
-    index.execute(f"INSERT OR REPLACE INTO runs ({_COLUMNS}) VALUES ({', '.join('?' * len(row))})", row)
-    if before:
-        states.note(index, run.id, run.snapshot)
-
-
-def _forget(index: sqlite3.Connection, run_ids: Iterable[str]) -> None:
-    from envsnap import states
-
-    gone = list(run_ids)
-    index.executemany("DELETE FROM runs WHERE id = ?", [(i,) for i in gone])
-    states.forget(index, gone)
+        """The index, which knows all runs that are there, open for one piece of work."""
+        with run_index.opened(self._index_file) as index:
+            run_index.catch_up(index, self.runs)
+            yield index
 
 
 def _same_work(entry: Entry, run: Run) -> bool:
@@ -316,15 +192,6 @@ def _same_work(entry: Entry, run: Run) -> bool:
         and entry.configuration == before.configuration_hash
         and entry.command == command_text(run.command)
     )
-
-
-def command_text(command: Sequence[str]) -> str:
-    """A command as the index holds it: by this two runs' work is told to be the same."""
-    return json.dumps(command)[:2000]
-
-
-def _is_run(name: str) -> bool:
-    return name.endswith(".json.gz") and not name.endswith(".samples.json.gz") and not name.startswith(".")
 
 
 def _chosen(name: str, entries: Sequence[Entry]) -> list[Entry]:

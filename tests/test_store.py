@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from envsnap.runs.metrics import Better, Metric
 from envsnap.runs.run import Run, load_samples
 from envsnap.snapshot import Section, Snapshot
 from envsnap.store import Store
+from envsnap.texts import load_document
 
 PATCH = "+ a line\n" * 5000
 
@@ -142,3 +145,52 @@ def test_history_is_of_the_same_configuration_and_command(tmp_path: Path) -> Non
     store.save(replace(make_run("bad", "bad"), status="failed"))
     past = store.history(store.group("slow"))["speed"]
     assert past.sessions == ((94.0, 94.0), (94.0, 94.0))
+
+
+def test_a_run_is_kept_where_the_index_cannot_be_written(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.prepare()
+    index = store.folder / "index.sqlite"
+    index.mkdir()
+    store.save(make_run("a-000", "a"))
+    index.rmdir()
+    assert [e.id for e in store.entries()] == ["a-000"]
+
+
+def test_the_folder_is_listed_again_when_it_changed(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.save(make_run("a-000", "a"))
+    os.utime(store.runs, (1e9, 1e9))  # long ago, so that the listing is trusted from now on
+    assert len(store.entries()) == 1
+    (store.runs / "a-000.json.gz").unlink()
+    os.utime(store.runs, (1e9, 1e9))
+    assert len(store.entries()) == 1  # nobody could know
+    os.utime(store.runs, (1e9 + 1, 1e9 + 1))
+    assert store.entries() == []
+
+
+def test_long_commands_are_told_apart_and_stay_json(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    long = ("bench", *["--word"] * 1000)
+    store.save(replace(make_run("a-000", "a"), command=(*long, "1")))
+    store.save(replace(make_run("b-000", "b"), command=(*long, "2")))
+    one, two = (json.loads(e.command) for e in store.entries())
+    assert one != two
+
+
+def test_a_run_is_found_as_a_file_with_its_long_texts(tmp_path: Path) -> None:
+    path = Store(tmp_path).save(make_run("a-000", "a"))
+    document = load_document(path)
+    assert document["snapshots"]["before"]["sections"]["kernel"]["values"]["kernel.command_line"] == PATCH
+    next((tmp_path / ".envsnap" / "texts").iterdir()).write_bytes(b"damaged")
+    with pytest.raises(SnapshotError, match="damaged"):
+        load_document(path)
+
+
+def test_what_the_index_makes_anew_is_what_the_runs_hold(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.save(make_run("a-000", "a"))
+    there = store.states()["a-000"]
+    (store.folder / "index.sqlite").unlink()
+    anew = store.states()["a-000"]
+    assert anew.signature("kernel.command_line") == there.signature("kernel.command_line")

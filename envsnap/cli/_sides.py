@@ -15,13 +15,13 @@ def load_side(name: str, store: str = "") -> Side:
     Raises: SnapshotError, in one sentence.
     """
     from envsnap.explain.explanation import Side
-    from envsnap.jsonfile import load_json
     from envsnap.snapshot import from_json
     from envsnap.store import Store
+    from envsnap.texts import load_document
 
     if name != "-" and not Path(name).exists() and not _looks_like_a_file(name):
         return Side.of_runs(Store(Path(store) if store else None).group(name), name)
-    document = load_json(name)
+    document = load_document(name)
     if isinstance(document, dict) and document.get("format") == "envsnap.run":
         from envsnap.runs.run import parse
 

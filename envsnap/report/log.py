@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from statistics import median
 
 from envsnap.reading import Json
@@ -47,4 +46,13 @@ def _row(members: Sequence[Entry]) -> Line:
 
 def as_json(entries: Sequence[Entry]) -> dict[str, Json]:
     """The list's JSON form, one entry a run."""
-    return {"format": "envsnap.log", "version": 1, "runs": [asdict(entry) for entry in entries]}
+    return {"format": "envsnap.log", "version": 1, "runs": [_entry(entry) for entry in entries]}
+
+
+def _entry(entry: Entry) -> dict[str, Json]:
+    fields = entry._asdict()
+    return {
+        **{name: fields[name] for name in fields if name not in ("command", "metrics_json")},
+        "command": json.loads(entry.command),
+        "metrics": [{"name": name, "value": value, "unit": unit} for name, value, unit in entry.metrics],
+    }
