@@ -1,0 +1,317 @@
+"""Innocent changes: half from the classes that causes come from, the rest from what moves between real repeats.
+
+Settings come from a table of values that do nothing (`tests/cases/innocent.yaml`); whatever else is declared as an
+identity or a tunable joins by itself, with a value close to the machine's own. What moves by itself moves as it did
+between real captures of one machine in one state (`tests/data/attribution/repeats.json`).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+
+from envsnap.collectors import key_for
+from envsnap.keys import Kind, instances_of, pattern_of
+from envsnap.reading import Json
+from tests.benchmarks.attribution import deeds
+from tests.benchmarks.attribution.cases import innocent
+from tests.benchmarks.attribution.deeds import EVERYWHERE, LAUNCHER, RANKS, SHELL, Deed, Pair
+from tests.benchmarks.attribution.machine import RECORD, Machine
+
+SUSPICIOUS, REPEATS = 22, 18
+"""How many of the 40 are of classes that causes come from, and how many from repeats."""
+
+COSMETIC = 0.1
+"""Prior up to which a key counts as cosmetic."""
+
+Source = Callable[[Machine, random.Random], Deed | None]
+
+
+def draw(machine: Machine, taken: frozenset[str], rng: random.Random) -> list[Deed]:
+    """Forty innocent changes that share no reading, and none with those that are `taken` (as `footprint` gives it)."""
+    found: list[Deed] = []
+    used = set(taken)
+    for sources, wanted in ((_SUSPICIOUS, SUSPICIOUS), (_REPEATS, REPEATS)):
+        names, weights = zip(*sources)
+        count = tries = 0
+        while count < wanted and tries < 40 * wanted:
+            tries += 1
+            deed = rng.choices(names, weights)[0](machine, rng)
+            if deed is None or (marks := footprint(deed)) & used:
+                continue
+            used |= marks
+            found.append(deed)
+            count += 1
+    return found
+
+
+def footprint(deed: Deed) -> frozenset[str]:
+    """What another deed may not touch as well: its name, its options, its readings whatever GPU or rank they are of."""
+    same = {re.sub(r"\d+", "#", path) for path in deed.shows}
+    return frozenset({deed.name, *(f"--{name.rsplit('.', 1)[-1]}" for name in deed.typed), *same})
+
+
+# -- classes that causes come from ----------------------------------------------------------------------------------
+
+
+def _variable(prefix: str) -> Source:
+    def source(machine: Machine, rng: random.Random) -> Deed | None:
+        names = [n for n in _variables() if n.startswith(prefix) and _suits(n, machine)]
+        name = rng.choice(names)
+        where = rng.choices((EVERYWHERE, (SHELL,), (LAUNCHER, RANKS)), (55, 25, 20))[0]
+        return deeds.variable(machine, name, _drawn(_variables()[name], rng), where)
+
+    return source
+
+
+def _suits(name: str, machine: Machine) -> bool:
+    """Whether somebody would set a variable there at all: one of the engine that runs, or of none."""
+    foreign = {"sglang": ("VLLM_",), "vllm": ("SGLANG_",), "other": ("VLLM_", "SGLANG_")}
+    return not name.startswith(foreign[machine.engine])
+
+
+Choices = tuple[bool, tuple[Json, ...]]
+"""Whether the order is given (worse, better), and the values."""
+
+
+def _drawn(choices: Choices, rng: random.Random) -> Pair:
+    ordered, values = choices
+    if ordered:
+        return values[0], values[1]
+    fast, slow = rng.sample(values, 2)
+    return fast, slow
+
+
+def _table(told: Mapping[str, Mapping[str, list[Json]]]) -> dict[str, Choices]:
+    return {
+        name: (kind == "improved", tuple(values))
+        for kind in ("either", "improved")
+        for name, values in told.get(kind, {}).items()
+    }
+
+
+@cache
+def _variables() -> dict[str, Choices]:
+    return _table(innocent()["variables"])
+
+
+@cache
+def _arguments(engine: str) -> dict[str, Choices]:
+    return _table(innocent()["arguments"].get(engine, {}))
+
+
+@cache
+def _tabled_readings() -> dict[str, Choices]:
+    return _table(innocent()["readings"])
+
+
+def _argument(machine: Machine, rng: random.Random) -> Deed | None:
+    table = _arguments(machine.engine)
+    if not table:
+        return None
+    name = rng.choice(sorted(table))
+    typed = rng.random() < 0.7
+    deed = deeds.argument(machine, name, _drawn(table[name], rng), typed=typed)
+    return Deed(deed.name, deed.shows, {name.rsplit(".", 1)[-1]: pair for pair in deed.typed.values()})
+
+
+def _tabled(machine: Machine, rng: random.Random) -> Deed | None:
+    template = rng.choice(sorted(_tabled_readings()))
+    places = machine.places(template)
+    if all(machine.value(place) is None for place in places):
+        return None
+    deed = deeds.readings(machine, template, template, _drawn(_tabled_readings()[template], rng))
+    return deed
+
+
+_LIBRARIES = {
+    "nccl": "nvidia-nccl-cu13",
+    "cudnn": "nvidia-cudnn-cu13",
+    "cublas": "nvidia-cublas",
+    "nvshmem": "nvidia-nvshmem-cu13",
+}
+_KERNELS = (
+    "torch", "triton", "flashinfer-python", "sglang-kernel", "xgrammar", "torchao", "transformers", "tokenizers",
+    "compressed-tensors", "nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-cusparse", "apache-tvm-ffi",
+    "quack-kernels", "llguidance", "sglang", "vllm",
+)  # fmt: skip
+
+
+def _library(machine: Machine, rng: random.Random) -> Deed | None:
+    kind = rng.choice(sorted(_LIBRARIES))
+    version = machine.value(f"package[{_LIBRARIES[kind]}].version")
+    return deeds.library(machine, kind, _bumped(str(version), rng), _LIBRARIES[kind])
+
+
+def _kernel_package(machine: Machine, rng: random.Random) -> Deed | None:
+    name = rng.choice(_KERNELS)
+    version = machine.value(f"package[{name}].version")
+    return deeds.package(machine, name, _bumped(version, rng)) if isinstance(version, str) else None
+
+
+def _driver(machine: Machine, rng: random.Random) -> Deed | None:
+    return deeds.driver(machine, _either(("580.159.04", "580.126.09"), rng))
+
+
+def _commit(machine: Machine, rng: random.Random) -> Deed | None:
+    name = rng.choice(("sglang", "bench", "flashinfer"))
+    if name == "sglang" and machine.engine != "sglang":
+        return None
+    return deeds.commit(machine, name, str(rng.random()))
+
+
+def _either(values: tuple[Json, Json], rng: random.Random) -> Pair:
+    return values if rng.random() < 0.5 else (values[1], values[0])
+
+
+def _bumped(version: str, rng: random.Random) -> Pair:
+    """A version and its next bug-fix release, in either direction."""
+    parts = version.split(".")
+    numbers = [i for i, part in enumerate(parts) if part.isdigit()]
+    if not numbers:
+        return _either((version, f"{version}.post1"), rng)
+    last = numbers[-1]
+    return _either((version, ".".join([*parts[:last], str(int(parts[last]) + 1), *parts[last + 1 :]])), rng)
+
+
+def _declared(low: float, high: float) -> Source:
+    """Whatever is declared and has a value here, of a prior in a range, a little off."""
+
+    def source(machine: Machine, rng: random.Random) -> Deed | None:
+        path = rng.choice(_movable(machine, low, high))
+        template = _template(path, machine)
+        pair = _near(machine.value(path), rng)
+        return None if pair is None else deeds.readings(machine, template, template, pair)
+
+    return source
+
+
+@cache
+def _movable_of(paths: tuple[str, ...], low: float, high: float) -> tuple[str, ...]:
+    """One path a pattern, so that a machine of many GPUs is not all GPU."""
+    found: dict[str, str] = {}
+    for path in paths:
+        key = key_for(path)
+        # Variables, arguments and packages have tables of their own; what a run shows is no setting.
+        own = pattern_of(path).endswith(("env[]", "argument[]", "set[]")) or path.startswith(("package[", "server["))
+        if not own and key.kind in (Kind.IDENTITY, Kind.TUNABLE) and low < key.prior <= high:
+            found.setdefault(re.sub(r"\d+", "#", path), path)
+    return tuple(found.values())
+
+
+def _movable(machine: Machine, low: float, high: float) -> tuple[str, ...]:
+    movable = _movable_of(tuple(machine.values), low, high)
+    return tuple(path for path in movable if _near(machine.value(path), random.Random(0)) is not None)
+
+
+def _template(path: str, machine: Machine) -> str:
+    """The path for each GPU or rank, where it is of one of them."""
+    first = instances_of(path)[0] if "[" in path else ""
+    if first in machine.roles:
+        return path.replace(f"[{first}]", "[{rank}]", 1)
+    if path.startswith(("gpu[", "nvidia.gpu[")):
+        return path.replace(f"[{first}]", "[{gpu}]", 1)
+    return re.sub(r"^pci\[gpu\d+", "pci[gpu{gpu}", path)
+
+
+_VERSION = re.compile(r"\d+(?:\.\d+)+\Z")
+_HASH = re.compile(r"[0-9a-f]{32,64}\Z")
+
+
+def _near(value: Json, rng: random.Random) -> Pair | None:
+    """A value that is a few per cent off or the next release; None where no such value is harmless for certain."""
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, (int, float)):
+        if abs(value) < 200:
+            return None
+        other = type(value)(value * (1 + rng.uniform(0.005, 0.02)))
+        return _either((value, other), rng)
+    if isinstance(value, str):
+        if _VERSION.match(value):
+            return _bumped(value, rng)
+        if _HASH.match(value):
+            return value, deeds.digest(f"{value} {rng.random()}", len(value))
+    return None
+
+
+# -- what differs between repeats -----------------------------------------------------------------------------------
+
+
+@cache
+def _repeats() -> dict[str, list[list[Json]]]:
+    """Path -> pairs of values that two real captures of one machine in one state had."""
+    found: dict[str, list[list[Json]]] = json.loads((RECORD.parent / "repeats.json").read_text())
+    return found
+
+
+def _moving(machine: Machine, rng: random.Random) -> Deed | None:
+    path = rng.choice(sorted(_repeats()))
+    if machine.value(path) is None:
+        return None
+    before, after = rng.choice(_repeats()[path])
+    template = _template(path, machine)
+    return deeds.readings(machine, template, template, (before, after))
+
+
+def _minor_package(machine: Machine, rng: random.Random) -> Deed | None:
+    name = rng.choice(_minor_of(tuple(machine.values)))
+    return deeds.package(machine, name, _bumped(str(machine.value(f"package[{name}].version")), rng))
+
+
+@cache
+def _minor_of(paths: tuple[str, ...]) -> tuple[str, ...]:
+    versions = (p for p in paths if pattern_of(p) == "package[].version")
+    return tuple(instances_of(p)[0] for p in versions if key_for(p).prior <= COSMETIC)
+
+
+_NOISE: dict[str, tuple[Json, ...]] = {
+    "SHLVL": ("0", "1", "2"),
+    "TERM": ("xterm", "xterm-256color", "screen"),
+    "OLDPWD": ("/home/user1", "/srv", "/tmp"),
+    "COLUMNS": (None, "120", "211"),
+    "SSH_CLIENT": (None, "192.0.2.7 51122 22", "192.0.2.9 40022 22"),
+    "VSCODE_IPC_HOOK_CLI": (None, "/run/user/1000/vscode-ipc-1.sock"),
+    "TMUX_PANE": (None, "%0", "%3"),
+    "LC_TIME": (None, "de_DE.UTF-8"),
+    "GIT_PAGER": (None, "cat"),
+    "PIP_DISABLE_PIP_VERSION_CHECK": ("1", None),
+    "EDITOR": (None, "vim"),
+}
+
+
+def _noise(machine: Machine, rng: random.Random) -> Deed | None:
+    name = rng.choice(sorted(_NOISE))
+    fast, slow = rng.sample(_NOISE[name], 2)
+    return deeds.variable(machine, name, (fast, slow))
+
+
+_SUSPICIOUS: tuple[tuple[Source, float], ...] = (
+    (_variable("NCCL_"), 20),
+    (_variable("TORCH"), 6),
+    (_variable(""), 14),
+    (_argument, 20),
+    (_library, 7),
+    (_kernel_package, 10),
+    (_driver, 2),
+    (_commit, 5),
+    (_tabled, 12),
+    (_declared(0.2, 1.0), 12),
+)
+_REPEATS: tuple[tuple[Source, float], ...] = (
+    (_moving, 6),
+    (_minor_package, 7),
+    (_declared(-1.0, COSMETIC), 4),
+    (_noise, 3),
+)
+
+
+def sources() -> Iterator[str]:
+    """The names of everything that the tables can change, for tests."""
+    yield from _variables()
+    for engine in ("sglang", "vllm"):
+        yield from _arguments(engine)
+    yield from _tabled_readings()
