@@ -20,25 +20,26 @@ EXAMPLE = "envsnap workers during.json 'NCCL_*'"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
-    parser.add_argument("snapshot", nargs="?", default="", metavar="SNAP", help="a snapshot; - is standard input")
+    parser.add_argument("snapshot", nargs="?", default="", metavar="SIDE", help="a snapshot, or runs by name")
     parser.add_argument("variables", nargs="*", metavar="NAME", help="variables to show; * is a wildcard")
     parser.add_argument("--all", action="store_true", help="every variable, and cut nothing")
+    parser.add_argument("--store", default="", metavar="DIR", help="folder that holds .envsnap (default: this one)")
     shared.add_format(parser, "json", "markdown")
 
 
 def run(args: Any) -> int:
     """Show."""
     from envsnap.cli._output import emit, emit_json
+    from envsnap.cli._sides import load_side
     from envsnap.report import workers as report
     from envsnap.report.lines import width_of
-    from envsnap.snapshot import load
     from envsnap.store import newest
     from envsnap.workers.propagation import State, propagation
 
-    source = args.snapshot or next(iter(newest()), None)
+    source = args.snapshot or next(map(str, newest()), "")
     if not source:
         raise Trouble("There is no snapshot.", ["envsnap", "capture", "--match", "sglang"])
-    found = propagation(load(source))
+    found = propagation(load_side(source, args.store).snapshot)
     patterns = args.variables or (["*"] if args.all else [])
     if args.format == "json":
         emit_json(report.as_json(found, args.variables))

@@ -21,7 +21,7 @@ def chosen(propagation: Propagation, patterns: Sequence[str]) -> list[Row]:
     """The rows that match what was asked for, or without that those in which something happened after the shell."""
     if patterns:
         return [r for r in propagation.variables if any(fnmatchcase(r.name, p) for p in patterns)]
-    first = propagation.processes[:1]
+    first = [process for process in propagation.processes if not propagation.parents[process]]
     return [r for r in propagation.variables if r.prior > 0 and (r.odd or _moves(r, first))]
 
 

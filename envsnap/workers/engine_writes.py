@@ -30,6 +30,7 @@ class Write:
 # Who writes, in words, and the roles that show it first: what a launcher writes, its workers inherit.
 _LAUNCHER = ("SGLang's launcher", r"(?:.*/)?main")
 _WORKER = ("SGLang's worker", r"(?:.*/)?scheduler.*")
+_IMPORT = ("SGLang's import", r".*")
 _ANY_TORCH = ("torch", r".*")
 
 SGLANG = (
@@ -56,7 +57,7 @@ SGLANG = (
     Write("NCCL_MAX_NCHANNELS", "1", _LAUNCHER, "with deterministic inference"),
     Write("NCCL_GRAPH_REGISTER", "0", _LAUNCHER, "a default with some all-to-all back ends"),
     *(
-        Write(name, ".+", ("SGLang's import", r".*"), "a default since caches were gathered in one folder")
+        Write(name, ".+", _IMPORT, "a default since caches were gathered in one folder")
         for name in (
             "TRITON_CACHE_DIR",
             "TORCHINDUCTOR_CACHE_DIR",
@@ -66,8 +67,8 @@ SGLANG = (
         )
     ),
     Write("FLASHINFER_CUDA_ARCH_LIST", ".+", _WORKER, "overwritten when the model is loaded"),
-    Write("DG_JIT_CACHE_DIR", ".+", _WORKER, "overwritten by its wrapper of DeepGEMM"),
-    Write("DG_JIT_USE_NVRTC", ".+", _WORKER, "overwritten by its wrapper of DeepGEMM"),
+    Write("DG_JIT_CACHE_DIR", ".+", _IMPORT, "overwritten by its wrapper of DeepGEMM"),
+    Write("DG_JIT_USE_NVRTC", ".+", _IMPORT, "overwritten by its wrapper of DeepGEMM"),
     Write("MASTER_ADDR", ".+", _WORKER, "for torch.distributed"),
     Write("MASTER_PORT", ".+", _WORKER, "for torch.distributed"),
 )

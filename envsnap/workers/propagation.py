@@ -36,6 +36,8 @@ ATTRIBUTES = (
 )
 """What else is inherited, or bound to a process: keys of the section `worker`."""
 
+SHELL = "shell"
+
 # Variables that differ between ranks by their nature.
 _OF_A_RANK = re.compile(
     r"(?:LOCAL_|GROUP_|ROLE_|GLOBAL_)?RANK|CUDA_VISIBLE_DEVICES|SGLANG_.*RANK|VLLM_.*RANK|OMP_PLACES|GOMP_.*"
@@ -93,8 +95,8 @@ class Propagation:
 
 def propagation(snapshot: Snapshot) -> Propagation:
     """Follow every variable through the processes that a snapshot holds; no processes: no rows."""
-    processes = _in_order(snapshot)
-    parents = {p: str(r.value) for p in processes if isinstance(r := snapshot.reading(f"worker[{p}].parent"), Value)}
+    parents = _parents(snapshot)
+    processes = _in_order(parents)
     names = sorted({instances_of(path)[1] for path in snapshot.paths if _is_variable(path)})
     view = _View(snapshot, processes, parents)
     variables = [view.variable(name) for name in names]
@@ -117,19 +119,29 @@ def _urgency(row: Row) -> tuple[bool, bool, float, str]:
     return not row.odd, not moved, -row.prior, row.name
 
 
-def _in_order(snapshot: Snapshot) -> list[str]:
-    """Roles from the shell down: a process after the one that started it, siblings by name with numbers in order."""
+def _parents(snapshot: Snapshot) -> dict[str, str]:
+    """Who started whom; empty for the first. What stands between shell and launcher (envsnap) is passed over."""
     found = {instances_of(path)[0] for path in snapshot.paths if path.startswith("worker[")}
-    parent = {p: r.value for p in found if isinstance(r := snapshot.reading(path_of("worker[].parent", p)), Value)}
+    parents = {}
+    for process in found:
+        parent = snapshot.reading(path_of("worker[].parent", process))
+        known = isinstance(parent, Value) and parent.value in found
+        above = SHELL if SHELL in found and process != SHELL else ""
+        parents[process] = str(parent.value) if isinstance(parent, Value) and known else above
+    return parents
+
+
+def _in_order(parents: Mapping[str, str]) -> list[str]:
+    """Roles from the shell down: a process after the one that started it, siblings by name with numbers in order."""
     ordered: list[str] = []
 
     def place(role: str) -> None:
         ordered.append(role)
-        for child in sorted((p for p in found if parent.get(p) == role), key=_natural):
+        for child in sorted((p for p, parent in parents.items() if parent == role), key=_natural):
             if child not in ordered:
                 place(child)
 
-    for root in sorted((p for p in found if parent.get(p) not in found), key=_natural):
+    for root in sorted((p for p, parent in parents.items() if not parent), key=_natural):
         place(root)
     return ordered
 
@@ -191,8 +203,8 @@ class _View:
 
     def _by(self, name: str, process: str, value: str) -> str:
         """Who wrote a value that the parent does not have."""
-        if self.parents.get(process) is None:
-            return "exported in the shell" if process == "shell" else ""
+        if not self.parents[process]:
+            return "exported in the shell" if process == SHELL else ""
         if self.conf.get(name, ("", ""))[0] == value:
             return f"nccl.conf ({self.conf[name][1]})"
         if name.startswith("SGLANG_"):
@@ -209,7 +221,7 @@ class _View:
             return "the process itself, or given to it alone at its start"
         # NOTE: a shell shows what it exports only once it has started a program with it, some never do.
         return (
-            "exported in the shell, or given at its start" if self.parents[process] == "shell" else "given at its start"
+            "exported in the shell, or given at its start" if self.parents[process] == SHELL else "given at its start"
         )
 
 
