@@ -1,4 +1,4 @@
-"""What a user names as one side of a comparison: a file of a snapshot or a run, or a name in the store."""
+"""What a user names as one side of a comparison: a snapshot's or a run's file, a folder of runs, a stored name."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from envsnap.explain.explanation import Side
+    from envsnap.runs.run import Run
 
 
 def load_side(name: str, store: str = "") -> Side:
-    """The side that `name` stands for; an existing file wins, `store:NAME` is never a file, - is standard input.
+    """The side that `name` stands for: a file, a folder with the files of some runs, a name in the store, - for stdin.
+
+    What exists as a file or folder wins; `store:NAME` never is one.
 
     Raises: SnapshotError, in one sentence.
     """
@@ -19,6 +22,8 @@ def load_side(name: str, store: str = "") -> Side:
     from envsnap.store import Store
     from envsnap.texts import load_document
 
+    if name != "-" and Path(name).is_dir():
+        return Side.of_runs(_runs_in(Path(name)), name)
     if name != "-" and not Path(name).exists() and not _looks_like_a_file(name):
         return Side.of_runs(Store(Path(store) if store else None).group(name), name)
     document = load_document(name)
@@ -27,6 +32,16 @@ def load_side(name: str, store: str = "") -> Side:
 
         return Side.of_runs([parse(document, name)], name)
     return Side(from_json(document, name), (), name)
+
+
+def _runs_in(folder: Path) -> list[Run]:
+    from envsnap.jsonfile import SnapshotError
+    from envsnap.runs.run import load
+
+    files = sorted(p for p in folder.iterdir() if p.name.endswith((".json", ".json.gz")) and ".samples." not in p.name)
+    if not files:
+        raise SnapshotError(f"{folder} holds no runs.")
+    return sorted((load(path) for path in files), key=lambda run: run.started_at)
 
 
 def _looks_like_a_file(name: str) -> bool:
