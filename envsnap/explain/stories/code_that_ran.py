@@ -1,0 +1,117 @@
+"""Code that changed counts as far as a worker ran it.
+
+A pull changes hundreds of files, a patch some lines; what no worker imported, called or came to cannot have made a
+run slower, however much it looks like it. Each commit and each changed file is joined with the lines that ran, at
+start-up and while serving, and with the conditions around it. What is behind a condition that was off, and what
+differs in comments alone, is ruled out; what ran is named. Needs workers that recorded themselves (`envsnap
+record`, Python 3.12); without that, conditions and file names alone are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from envsnap.change import Change
+from envsnap.explain.reach import CommitReach, FileReach, Judged, RepositoryReach, Verdict, repositories
+from envsnap.explain.story import Clue, Finding, Innocent, View
+from envsnap.explain.weights import FAIR, STRONG, WEAK
+from envsnap.host import LiveHost
+from envsnap.keys import instances_of, path_of, pattern_of
+from envsnap.wording import clip, plural
+
+CODE = "code_that_ran"
+NEEDS = ("repo[].head",)
+
+_SHOWN = 8
+"""Commits, and functions, that are told one by one."""
+_CODE = ("repo[].head", "repo[].tree_id", "repo[].patch", "repo[].patch_truncated", "repo[].changed[].blob",
+         "repo[].changed[].status", "repo[].submodule[].commit", "repo[].submodule[].tree_id")  # fmt: skip
+
+
+def tell(view: View) -> Iterator[Finding]:
+    """Yield what is ruled out, and what ran."""
+    held = [c for c in view.changes if c.path.startswith("repo[")]
+    if not held:
+        return
+    for reach in repositories(view.fast, view.slow, LiveHost()):
+        changes = [c for c in held if instances_of(c.path)[0] == reach.name]
+        if changes:
+            yield from _of_repository(reach, changes)
+
+
+def _of_repository(reach: RepositoryReach, changes: Sequence[Change]) -> Iterator[Finding]:
+    yield from _commits(reach.commits)
+    if reach.innocent:
+        yield Innocent(_title(reach), _reasons(reach.files) or "nothing that it holds differs", tuple(changes))
+        return
+    yield from _innocent_files(reach, changes)
+    code = tuple(c for c in changes if pattern_of(c.path) in _CODE)
+    guilty = [f for f in reach.files if not f.innocent]
+    ran = [
+        (f, e) for f in guilty for e in f.edits if not e.innocent and not e.quiet and e.verdict is not Verdict.UNKNOWN
+    ]
+    whole = [f for f in guilty if not f.edits and f.verdict in (Verdict.BOTH, Verdict.SLOW)]
+    if ran or whole:
+        yield Clue(_what_ran(reach, ran, whole), FAIR if any(e.serving for _, e in ran) else WEAK, code)
+    elif guilty and all(f.quiet for f in guilty) and reach.whole:
+        yield Clue(f"Nothing of what differs in {reach.name} ran while the slow run served.", -STRONG, code)
+    elif not guilty and "is the same" in " ".join(reach.notes):
+        yield Clue(f"Every source file of {reach.name} that the workers imported is the same.", -STRONG, code)
+    elif not guilty:
+        yield Clue(f"Of {reach.name}, {'; '.join(reach.notes)}.", 0.0, code)
+    else:
+        yield Clue(f"Which of what differs in {reach.name} ran is not known: {guilty[0].reason}.", 0.0, code)
+
+
+def _commits(commits: Sequence[CommitReach]) -> Iterator[Finding]:
+    innocent = [c for c in commits if c.innocent]
+    for told in innocent[:_SHOWN]:
+        subject = clip(told.commit.subject, 60)
+        yield Innocent(f"commit {told.commit.commit[:9]} ({subject})", clip(told.reason, 300), ())
+    if len(innocent) > _SHOWN:
+        yield Innocent(
+            f"{plural(len(innocent) - _SHOWN, 'further commit')}", "for the like reasons, each by itself", ()
+        )
+
+
+def _innocent_files(reach: RepositoryReach, changes: Sequence[Change]) -> Iterator[Finding]:
+    """Changed files that are ruled out while others are not, together by reason."""
+    by_reason: dict[str, list[FileReach]] = {}
+    for file in reach.files:
+        if file.innocent:
+            by_reason.setdefault(file.reason, []).append(file)
+    for reason, files in by_reason.items():
+        held = {path_of("repo[].changed[]", reach.name, f.path) for f in files}
+        own = tuple(c for c in changes if c.path.rpartition(".")[0] in held)
+        names = ", ".join(f.path for f in files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+        if own:
+            yield Innocent(f"{names} in {reach.name}", reason, own)
+
+
+def _title(reach: RepositoryReach) -> str:
+    parts = [plural(len(reach.commits), "commit")] if reach.commits else []
+    uncommitted = sum(not f.committed for f in reach.files)
+    parts += [plural(uncommitted, "changed file")] if uncommitted else []
+    return f"repository {reach.name} ({', '.join(parts) or 'its commit'})"
+
+
+def _reasons(files: Sequence[FileReach]) -> str:
+    return "; ".join(list(dict.fromkeys(f"{f.path}: {f.reason}" for f in files))[:3])
+
+
+def _what_ran(reach: RepositoryReach, ran: Sequence[tuple[FileReach, Judged]], whole: Sequence[FileReach]) -> str:
+    names = list(dict.fromkeys(_place(f, e) for f, e in ran)) + [f.path for f in whole]
+    edits = sum(len(f.edits) or 1 for f in reach.files)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    when = "while serving" if any(e.serving for _, e in ran) else "at start-up"
+    return (
+        f"Of {plural(edits, 'place')} where {reach.name} differs, {len(names)} ran {when}: "
+        f"{', '.join(names[:_SHOWN])}{more}."
+    )
+
+
+def _place(file: FileReach, edit: Judged) -> str:
+    lines = edit.new_lines or edit.old_lines
+    at = f"{file.path}:{lines[0]}" if lines else file.path
+    only = {Verdict.SLOW: ", slow run only", Verdict.FAST: ", fast run only"}.get(edit.verdict, "")
+    return f"{edit.function or 'module'} ({at}{only})"

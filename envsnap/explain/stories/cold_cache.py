@@ -1,0 +1,100 @@
+"""Kernels are compiled or tuned while it is measured.
+
+A cache that was moved, emptied or filled by another version is cold: kernels are compiled at the first request of
+each shape, 39 instead of 43 tokens a second, or 42 s for the first request. What grew in the caches during the
+measured time was compiled then. Autotuned tables are draws of timings, so that a new draw is another speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envsnap.change import Change
+from envsnap.collectors import key_for
+from envsnap.explain.explanation import Evidence
+from envsnap.explain.stories._look import variable_changes
+from envsnap.explain.story import Clue, Facts, Finding, Together, View, after, before
+from envsnap.explain.weights import FAIR, STRONG, WEAK
+from envsnap.keys import Effect, instances_of, path_of
+from envsnap.reading import Value
+
+CODE = "cold_cache"
+NEEDS = ("cache[].warm", "cache[].path", "cache[].entries_count", "cache[].tuned_sha256")
+
+_VARIABLES = ("*CACHE_DIR", "*CACHE_PATH", "*CACHE_ROOT", "XDG_CACHE_HOME", "*_WORKSPACE_BASE", "TRITON_HOME", "HOME",
+              "CUDA_CACHE_*", "SGLANG_FLASHINFER_AUTOTUNE_CACHE", "TVM_FFI_*")  # fmt: skip
+_EFFECTS = (Effect.COMPUTE, Effect.HOST_LAUNCH, Effect.PREFILL, Effect.VALIDITY)
+
+
+def tell(view: View) -> Iterator[Finding]:
+    """Yield caches that were cold, or filled during the measurement."""
+    cold = {
+        instances_of(c.path)[0]: c for c in view.changed("cache[].warm") if before(c) is True and after(c) is not True
+    }
+    moved = [c for c in view.changed("cache[].path", "cache[].moved_by") if instances_of(c.path)[0] in cold]
+    grown = _grown(view)
+    if cold:
+        how = (*moved, *variable_changes(view, *_VARIABLES)) if moved else ()
+        evidence = [Evidence("Its caches held kernels on the fast side, and nothing on the slow side.", FAIR)]
+        if grown:
+            evidence.append(Evidence(f"{_words(grown)} while the slow side was measured.", STRONG))
+        yield Together(
+            f"cold caches of compiled kernels ({', '.join(sorted(cold)[:4])})",
+            "Kernels are compiled or tuned at the first request that needs them.",
+            (*cold.values(), *how, *grown),
+            _EFFECTS,
+            tuple(evidence),
+        )
+    elif grown:
+        yield Together(
+            f"kernels compiled while it was measured ({', '.join(instances_of(c.path)[0] for c in grown[:4])})",
+            "A request waits for the compiler.",
+            tuple(grown),
+            _EFFECTS,
+            (Evidence(f"{_words(grown)} during the slow side's runs, and hardly during the fast side's.", STRONG),),
+            prior=0.4,
+        )
+    tuned = view.changed("cache[].tuned_sha256", "cache[].tuned_count")
+    if tuned:
+        yield Clue(
+            "Kernels were tuned anew: tuning is a draw of timings, and another draw is another speed.",
+            WEAK,
+            tuple(tuned),
+        )
+
+
+def _grown(view: View) -> list[Change]:
+    """Caches that grew during the slow side's runs and not during the fast side's, as changes of what was added."""
+    sides = [_growth(facts) for facts in view.sides]
+    found = []
+    for name, count in sides[1].items():
+        then = sides[0].get(name, 0)
+        if count >= 3 and count > 4 * then and name != "hf_hub":
+            path = path_of("cache[].entries_count", name)
+            found.append(Change(path, key_for(path), Value(then), Value(count)))
+    return found
+
+
+def _growth(facts: Facts) -> dict[str, int]:
+    """Files that came into each cache between before and after a run, the most of all runs."""
+    found: dict[str, int] = {}
+    for run in facts.side.runs:
+        first, last = run.snapshots.get("before"), run.snapshots.get("after")
+        if first is None or last is None:
+            continue
+        for path, count in last.values.items():
+            old = first.values.get(path)
+            if (
+                path.startswith("cache[")
+                and path.endswith(".entries_count")
+                and isinstance(old, int)
+                and isinstance(count, int)
+            ):
+                name = instances_of(path)[0]
+                found[name] = max(found.get(name, 0), count - old)
+    return found
+
+
+def _words(grown: list[Change]) -> str:
+    added = sum(int(after(c) or 0) for c in grown)
+    return f"{added} files came into them"

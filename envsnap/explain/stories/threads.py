@@ -1,0 +1,76 @@
+"""Threads are sized to the node and not to what the workers may use, or a setting of them came too late.
+
+A library takes as many threads as it sees CPUs, whatever a container's quota grants; the quota then stops all of
+them at once. OMP_NUM_THREADS set after the library was imported changes nothing, so that the variable says one
+number and the process runs with another: what torch itself reports counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envsnap.explain.explanation import Mistake
+from envsnap.explain.ranks import ranks
+from envsnap.explain.stories._look import middle, variable, variable_changes
+from envsnap.explain.story import Clue, Facts, Finding, View
+from envsnap.explain.weights import FAIR, STRONG, WEAK
+from envsnap.keys import instances_of
+
+CODE = "threads"
+NEEDS = ("record[].torch.num_threads", "cgroup.cpu_quota_cpus", "worker[].cpus_count")
+
+_VARIABLES = ("OMP_*", "MKL_*", "OPENBLAS_*", "KMP_*", "GOMP_*", "NUMEXPR_*")
+
+
+def tell(view: View) -> Iterator[Finding]:
+    """Yield threads that do not fit."""
+    threads = view.changed("record[].torch.num_threads", "record[].torch.num_interop_threads")
+    settings = variable_changes(view, *_VARIABLES)
+    limits = view.changed("cgroup.cpu_quota_cpus", "cgroup.cpu_limited", "worker[].cpus_count", "cgroup.cpus")
+    crowded = [_crowded(facts) for facts in view.sides]
+    if crowded[1] and not crowded[0] and (threads or settings or limits):
+        yield Clue(f"{crowded[1]}.", STRONG if _stopped(view.slow) else FAIR, (*threads, *settings, *limits))
+    elif crowded[1] and crowded[0]:
+        yield Mistake(
+            f"{crowded[1]} on both sides",
+            "Set OMP_NUM_THREADS, before Python starts, to the CPUs that a rank may use.",
+            tuple(view.slow.values("record[].torch.num_threads")),
+        )
+    late = [_late(facts) for facts in view.sides]
+    if late[1] and not late[0] and (threads or settings):
+        yield Clue(f"{late[1]}: it was set after the library was imported.", FAIR, (*threads, *settings))
+    elif threads and not settings:
+        yield Clue(
+            "Threads changed, and no variable of them did: something sets them in the process.", WEAK, tuple(threads)
+        )
+
+
+def _crowded(facts: Facts) -> str:
+    """In words, where the ranks together run more threads than they have CPUs; empty where not, or not known."""
+    per_rank = middle(facts, "record[].torch.num_threads")
+    roles = ranks(facts)
+    if per_rank is None or per_rank <= 1 or not roles:
+        return ""
+    quota = facts.get("cgroup.cpu_quota_cpus")
+    if isinstance(quota, (int, float)) and per_rank * len(roles) > 2 * quota:
+        return f"{len(roles)} ranks have {per_rank:.0f} threads each, and the quota grants {quota:g} CPUs"
+    own = middle(facts, "worker[].cpus_count")
+    if own is not None and per_rank > own:
+        return f"A rank has {per_rank:.0f} threads on {own:.0f} CPUs"
+    return ""
+
+
+def _stopped(facts: Facts) -> bool:
+    count = facts.get("cgroup.cpu_throttled_count")
+    return isinstance(count, int) and count > 0
+
+
+def _late(facts: Facts) -> str:
+    """In words, where torch has other threads than the variable says."""
+    wanted = variable(facts, "OMP_NUM_THREADS")
+    if wanted is None or not wanted.isdecimal():
+        return ""
+    for path, threads in facts.values("record[].torch.num_threads").items():
+        if instances_of(path)[0] in ranks(facts) and threads != int(wanted):
+            return f"OMP_NUM_THREADS is {wanted}, and torch has {threads} threads"
+    return ""

@@ -1,0 +1,1 @@
+"""Cases of the stories: small pairs made by hand, in tables by subject."""

@@ -1,0 +1,298 @@
+"""Libraries, drivers, caches, code, leftovers."""
+
+from __future__ import annotations
+
+from envsnap.explain import Clue, Innocent, Mistake, Together
+from envsnap.explain.weights import FAIR, STRONG, WEAK
+from tests.explain.stories.case import STEP, TWO, Table, ranks
+from tests.explain.stories.communication import REFUSED
+from tests.explain.stories.engine import TARGET
+from tests.explain.stories.workers import LIB
+
+case = Table()
+
+case(
+    "library_version",
+    "older",
+    TWO,
+    {"package[torch].version": "2.9.1"},
+    {"package[torch].version": "2.8.0"},
+    Clue,
+    "older than",
+    "torch",
+    weight=WEAK,
+)
+case("library_version", "newer", TWO, {"package[torch].version": "2.8.0"}, {"package[torch].version": "2.9.1"})
+case(
+    "library_version",
+    "not the one it was built with",
+    {**TWO, "record[scheduler_TP0].torch.nccl_built_version": "2.27.5"},
+    ranks(2, {LIB + "version": "2.27.5"}),
+    ranks(2, {LIB + "version": "2.29.1"}),
+    Clue,
+    "built and tested with NCCL 2.27.5",
+    "nccl/0",
+)
+case(
+    "library_version",
+    "another build",
+    TWO,
+    {"package[torch].local_tag": "cu130"},
+    {"package[torch].local_tag": "cpu"},
+    Clue,
+    "cu130 → cpu",
+    "local_tag",
+    weight=STRONG,
+)
+
+MOE = {"architectures": ["MixtralForCausalLM"], "num_local_experts": 8}
+TRITON = {"package[triton].version": "3.1.0"}, {"package[triton].version": "3.2.0"}
+case(
+    "kernel_compiler",
+    "experts",
+    {**TWO, "model[m].config": MOE},
+    *TRITON,
+    Clue,
+    "tuned by its version",
+    "triton",
+    weight=FAIR,
+)
+case(
+    "kernel_compiler",
+    "no experts",
+    {**TWO, "model[m].config": TARGET},
+    *TRITON,
+    Clue,
+    "compiles kernels",
+    "triton",
+    weight=WEAK,
+)
+case(
+    "kernel_compiler",
+    "another package",
+    TWO,
+    {"package[requests].version": "1.0"},
+    {"package[requests].version": "1.1"},
+)
+
+CUDA = {"record[scheduler_TP0].torch.cuda_version": "13.0"}
+case(
+    "driver_too_old",
+    "a newer runtime",
+    {**TWO, "nvml.cuda_driver_version": "12.8"},
+    {"record[scheduler_TP0].torch.cuda_version": "12.8"},
+    CUDA,
+    Clue,
+    "CUDA 13, and the driver runs CUDA 12",
+    "torch.cuda_version",
+    weight=STRONG,
+)
+case(
+    "driver_too_old",
+    "a minor release",
+    {**TWO, "nvml.cuda_driver_version": "12.4"},
+    {"record[scheduler_TP0].torch.cuda_version": "12.4"},
+    {"record[scheduler_TP0].torch.cuda_version": "12.8"},
+)
+case(
+    "driver_too_old",
+    "on both sides",
+    {**TWO, **CUDA, "nvml.cuda_driver_version": "12.8"},
+    {},
+    {},
+    Mistake,
+    "on both sides",
+    "cuda_driver",
+)
+
+case(
+    "debug_left",
+    "in the ranks",
+    TWO,
+    {},
+    ranks(2, {"worker[{r}].env[CUDA_LAUNCH_BLOCKING]": "1"}),
+    Clue,
+    "left from debugging",
+    "BLOCKING",
+    weight=STRONG,
+)
+case("debug_left", "switched off", TWO, {}, ranks(2, {"worker[{r}].env[CUDA_LAUNCH_BLOCKING]": "0"}))
+case(
+    "debug_left",
+    "on both sides",
+    {**TWO, **ranks(2, {"worker[{r}].env[SGLANG_SIMULATE_ACC_LEN]": "3"})},
+    {},
+    {},
+    Mistake,
+    "acceptance is made up",
+    "SGLANG_SIMULATE_ACC_LEN",
+)
+case("debug_left", "logging at the start", TWO, {}, ranks(2, {"worker[{r}].env[NCCL_DEBUG]": "INFO"}))
+
+case(
+    "made_harmful",
+    "a forced algorithm",
+    {**TWO, **ranks(2, {"worker[{r}].env[NCCL_ALGO]": "Ring"})},
+    {"nccl.rank[0].version": "2.27.5"},
+    {"nccl.rank[0].version": "2.28.9"},
+    Clue,
+    "chosen for another NCCL",
+    "nccl.rank[0].version",
+    weight=WEAK,
+)
+case(
+    "made_harmful",
+    "a kept test",
+    {**TWO, **REFUSED},
+    {"nvml.driver_version": "580.95"},
+    {"nvml.driver_version": "595.10"},
+    Clue,
+    "before that change",
+    "driver_version",
+    weight=FAIR,
+)
+case(
+    "made_harmful",
+    "expert kernels",
+    {**TWO, "model[m].config": MOE},
+    {"nvml.driver_version": "580.95"},
+    {"nvml.driver_version": "595.10"},
+    Clue,
+    "other expert kernels",
+    "driver_version",
+    weight=FAIR,
+)
+case(
+    "made_harmful",
+    "a driver alone",
+    {**TWO, "model[m].config": TARGET},
+    {"nvml.driver_version": "580.95"},
+    {"nvml.driver_version": "595.10"},
+)
+
+CACHE = "cache[triton]."
+case(
+    "cold_cache",
+    "emptied",
+    TWO,
+    {CACHE + "warm": True, CACHE + "path": "/a"},
+    {CACHE + "warm": False, CACHE + "path": "/b"},
+    Together,
+    "nothing on the slow side",
+    "cache[triton].path",
+)
+case(
+    "cold_cache",
+    "filled while it ran",
+    {**TWO, CACHE + "warm": True, CACHE + "entries_count": 10},
+    {},
+    {},
+    Together,
+    "90 files came into them",
+    "entries_count",
+    grown=({CACHE + "entries_count": 10}, {CACHE + "entries_count": 100}),
+    figures=STEP,
+)
+case(
+    "cold_cache",
+    "warm",
+    {**TWO, CACHE + "warm": True, CACHE + "entries_count": 10},
+    {},
+    {},
+    grown=({CACHE + "entries_count": 10}, {CACHE + "entries_count": 11}),
+    figures=STEP,
+)
+case(
+    "cold_cache",
+    "tuned anew",
+    TWO,
+    {"cache[sglang/flashinfer_autotune].tuned_sha256": "a"},
+    {"cache[sglang/flashinfer_autotune].tuned_sha256": "b"},
+    Clue,
+    "a draw of timings",
+    "tuned_sha256",
+    weight=WEAK,
+)
+
+START = {"worker[{r}].started_seconds": 1_767_225_000.0}
+case(
+    "stale_server",
+    "one process for both",
+    {**TWO, **ranks(2, START)},
+    {"package[triton].version": "3.1.0"},
+    {"package[triton].version": "3.2.0"},
+    Innocent,
+    "same server process",
+    "triton",
+)
+case(
+    "stale_server",
+    "pulled after the start",
+    TWO,
+    {**ranks(2, START), "repo[sglang].head": "a" * 40, "repo[sglang].tree_id": "a"},
+    {
+        **ranks(2, {"worker[{r}].started_seconds": 1_767_225_100.0}),
+        "repo[sglang].head": "b" * 40,
+        "repo[sglang].tree_id": "b",
+        "repo[sglang].last_move.time": "2026-01-02T00:00:00+00:00",
+    },
+    Clue,
+    "moved after",
+    "repo[sglang].head",
+    weight=-STRONG,
+)
+case(
+    "stale_server",
+    "a fresh one",
+    TWO,
+    {**ranks(2, START), "package[triton].version": "3.1.0"},
+    {**ranks(2, {"worker[{r}].started_seconds": 1_767_225_100.0}), "package[triton].version": "3.2.0"},
+)
+
+RATE = 'server[0].metric["sglang:cache_hit_rate"]'
+case(
+    "prefix_cache",
+    "warm on the fast side",
+    TWO,
+    {"server[0].metric[sglang:cache_hit_rate]": 0.9},
+    {"server[0].metric[sglang:cache_hit_rate]": 0.1},
+    Together,
+    "90% of the prompts",
+    "cache_hit_rate",
+)
+case(
+    "prefix_cache",
+    "alike",
+    TWO,
+    {"server[0].metric[sglang:cache_hit_rate]": 0.31},
+    {"server[0].metric[sglang:cache_hit_rate]": 0.30},
+)
+case(
+    "prefix_cache",
+    "switched off",
+    TWO,
+    {"server[0].argument[disable_radix_cache]": False},
+    {"server[0].argument[disable_radix_cache]": True},
+    Clue,
+    "found in a cache",
+    "disable_radix_cache",
+    weight=FAIR,
+)
+
+case(
+    "fresh_server",
+    "just started",
+    TWO,
+    ranks(2, {"worker[{r}].started_seconds": 1_767_220_000.0}),
+    ranks(2, {"worker[{r}].started_seconds": 1_767_225_570.0}),
+    Together,
+    "had run for 30 s",
+    "started_seconds",
+)
+case(
+    "fresh_server",
+    "both old",
+    TWO,
+    ranks(2, {"worker[{r}].started_seconds": 1_767_210_000.0}),
+    ranks(2, {"worker[{r}].started_seconds": 1_767_220_000.0}),
+)
