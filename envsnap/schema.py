@@ -16,10 +16,13 @@ from envsnap.check.policy import SCHEMA as POLICY
 from envsnap.collectors import collector, sections
 from envsnap.keys import Key, Type
 from envsnap.reading import Json, Why
-from envsnap.report.formats import FORMATS, array, record
+from envsnap.report import formats
+from envsnap.report.formats import array, record
+from envsnap.report.run_formats import RUN_FORMATS
 from envsnap.snapshot import FORMAT, STATUSES, VERSION
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+FORMATS = {**formats.FORMATS, **RUN_FORMATS}
 ROOT = f"snapshot.v{VERSION}.json"
 
 _TYPES: dict[Type, dict[str, Json]] = {

@@ -12,8 +12,7 @@ from envsnap import schema
 from envsnap.capture import capture
 from envsnap.collectors import keys, sections
 from envsnap.keys import is_path, path_of
-from envsnap.report.formats import FORMATS
-from envsnap.schema import violations
+from envsnap.schema import FORMATS, violations
 from envsnap.snapshot import dumps
 from tests.fakes import FakeHost
 from tests.probe import denied, snapshot

@@ -22,9 +22,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: Any) -> int:
     """Remove."""
     from envsnap.store import Store
+    from envsnap.wording import plural
 
     store = Store(Path(args.store) if args.store else None)
     for name in args.names:
         removed = store.remove(name)
-        print(f"removed {len(removed)} runs: {', '.join(removed)}")
+        print(f"removed {plural(len(removed), 'run')}: {', '.join(removed)}")
     return EXIT_OK

@@ -1,7 +1,9 @@
-"""Show what a snapshot holds, or the part of it that matches.
+"""Show what a snapshot or a run holds, or the part of it that matches.
 
-PATTERN is a path or the beginning of one, a key's name, or has `*` for anything: `gpu[0]`, `env[NCCL_*]`.
-Without SNAP, or with an empty one, the newest in .envsnap/ is shown.
+SNAP is a file, or a name in the store as for `envsnap diff`: a label, last, the id of a group or a run. Of a run its
+figures, costs, reason and logs come first, then the state it was measured in. PATTERN is a path or the beginning of
+one, a key's name, or has `*` for anything: `gpu[0]`, `env[NCCL_*]`. Without SNAP, or with an empty one, the newest
+snapshot in .envsnap/ is shown.
 """
 
 from __future__ import annotations
@@ -19,30 +21,43 @@ EXAMPLE = "envsnap show before.json 'env[NCCL_*]'"
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
     parser.add_argument(
-        "snapshot", nargs="?", default="", metavar="SNAP", help="a snapshot's file; - is standard input"
+        "snapshot",
+        nargs="?",
+        default="",
+        metavar="SNAP",
+        help="a file, or a run by its label or id; - is standard input",
     )
     parser.add_argument("pattern", nargs="*", metavar="PATTERN", help="what to show; default: everything")
     parser.add_argument("--all", action="store_true", help="cut no value")
+    parser.add_argument("--store", default="", metavar="DIR", help="folder that holds .envsnap (default: this one)")
     shared.add_format(parser, "json")
 
 
 def run(args: Any) -> int:
     """Show; exit code 1 where nothing matches."""
+    from pathlib import Path
+
     from envsnap.cli._output import emit, emit_json
+    from envsnap.cli._sides import load_side
     from envsnap.report import show
     from envsnap.report.lines import width_of
-    from envsnap.snapshot import load
-    from envsnap.store import newest
+    from envsnap.store import Store, newest
 
-    source = args.snapshot or next(map(str, newest()), "")
+    root = Path(args.store) if args.store else None
+    source = args.snapshot or next(map(str, newest(root=root)), "")
     if not source:
         raise Trouble("There is no snapshot in .envsnap/ to show.", ["envsnap", "capture"])
-    snapshot = load(source)
+    side = load_side(source, args.store)
     if args.format == "json":
-        document = show.as_json(snapshot, source, args.pattern)
+        document = show.as_json(side.snapshot, source, args.pattern)
         emit_json(document)
         return EXIT_OK if document["readings"] else EXIT_DIFFERENT
-    lines = show.text(snapshot, args.pattern, width_of(sys.stdout), args.all)
+    width = width_of(sys.stdout)
+    lines = show.text(side.snapshot, args.pattern, width, args.all)
+    if side.runs and not args.pattern:
+        from envsnap.report import run as report
+
+        lines = [*report.text(side.runs, Store(root).runs, 1 << 20 if args.all else width), [], *lines]
     if not lines:
         print(f"envsnap: nothing in {source} matches {' '.join(args.pattern)}.", file=sys.stderr)
         return EXIT_DIFFERENT

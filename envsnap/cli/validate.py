@@ -1,6 +1,6 @@
 """Check files against the schema of their format.
 
-Snapshots and everything that envsnap prints as JSON can be checked. Exit code 1 where a file breaks its schema.
+Snapshots, runs and everything that envsnap prints as JSON can be checked. Exit code 1 where a file breaks its schema.
 """
 
 from __future__ import annotations
@@ -37,15 +37,20 @@ def run(args: Any) -> int:
 
 def _violations(name: str) -> list[str]:
     """Sentences on what is wrong. Raises: SnapshotError for what is no JSON at all."""
-    from envsnap.jsonfile import SnapshotError, load_json
+    from envsnap.jsonfile import SnapshotError
+    from envsnap.runs import run
     from envsnap.schema import violations
     from envsnap.snapshot import FORMAT, from_json
+    from envsnap.texts import load_document
 
-    document = load_json(name)
+    document = load_document(name)
     wrong = violations(document)
-    if not wrong and document["format"] == FORMAT:
+    if not wrong:
         try:
-            from_json(document, name)
+            if document["format"] == FORMAT:
+                from_json(document, name)
+            elif document["format"] == run.FORMAT:
+                run.parse(document, name)
         except SnapshotError as error:
             return [str(error)]
     return wrong

@@ -25,45 +25,46 @@ def array(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
 
-def _by_name(values: Schema) -> Schema:
+def by_name(values: Schema) -> Schema:
+    """An object whose fields may have any name."""
     return {"type": "object", "additionalProperties": values}
 
 
-def _one_of(names: type[Enum]) -> Schema:
+def one_of(names: type[Enum]) -> Schema:
+    """One of the values of an enumeration."""
     return {"enum": [name.value for name in names]}
 
 
-def _document(name: str, fields: Schema) -> Schema:
-    return record({"format": {"const": f"envsnap.{name}"}, "version": {"const": 1}, **fields})
+def document(name: str, fields: Schema, optional: tuple[str, ...] = ()) -> Schema:
+    """A whole document of a format."""
+    return record({"format": {"const": f"envsnap.{name}"}, "version": {"const": 1}, **fields}, optional)
 
 
-_STRING: Schema = {"type": "string"}
-_COUNT: Schema = {"type": "integer", "minimum": 0}
-_NUMBER: Schema = {"type": "number"}
-_NEXT: Schema = {**array(array(_STRING)), "description": "Commands to go on with, as argument arrays."}
+STRING: Schema = {"type": "string"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+NUMBER: Schema = {"type": "number"}
+NEXT: Schema = {**array(array(STRING)), "description": "Commands to go on with, as argument arrays."}
 
 _READING: Schema = {
     "description": "One outcome: a value, long text by its size, or why there is no value.",
     "anyOf": [
-        record({"value": {}, "unit": _STRING}, ("unit",)),
-        record({"text": record({"lines": _COUNT, "bytes": _COUNT})}),
-        record({"unavailable": _one_of(Why), "detail": _STRING, "unit": _STRING}, ("unit",)),
-        record({"error": _STRING, "unit": _STRING}, ("unit",)),
+        record({"value": {}, "unit": STRING}, ("unit",)),
+        record({"text": record({"lines": COUNT, "bytes": COUNT})}),
+        record({"unavailable": one_of(Why), "detail": STRING, "unit": STRING}, ("unit",)),
+        record({"error": STRING, "unit": STRING}, ("unit",)),
         record({"unset": {"const": True}}),
         record({"unknown": {"const": True}}),
     ],
 }
-_SIDE = record(
-    {"name": _STRING, "captured_at": _STRING, "moment": _STRING, "envsnap": _STRING, "configuration": _STRING}
-)
+_SIDE = record({"name": STRING, "captured_at": STRING, "moment": STRING, "envsnap": STRING, "configuration": STRING})
 
 _CHANGE = record(
     {
         "path": {"type": "string", "description": "Stable id of the reading."},
         "leaf": {"type": "string", "description": "Place below the path where a structured value differs."},
-        "kind": _one_of(Kind),
-        "effects": array(_one_of(Effect)),
-        "prior": _NUMBER,
+        "kind": one_of(Kind),
+        "effects": array(one_of(Effect)),
+        "prior": NUMBER,
         "before": _READING,
         "after": _READING,
     }
@@ -71,185 +72,187 @@ _CHANGE = record(
 _NOT_COMPARED = record(
     {
         "path": {"type": "string", "description": "A path, a branch or a section."},
-        "because": _one_of(Because),
+        "because": one_of(Because),
         "before": {"anyOf": [_READING, {"type": "null"}], "description": "Null where a branch or section was read."},
         "after": {"anyOf": [_READING, {"type": "null"}]},
-        "only": {**array(_COUNT), "description": "Values that only the one and the other side hold here."},
+        "only": {**array(COUNT), "description": "Values that only the one and the other side hold here."},
         "settled": {"type": "boolean", "description": "There is nothing to read on either side."},
-        "detail": _STRING,
+        "detail": STRING,
     }
 )
 _FINDING = record(
     {
         "code": {"type": "string", "description": "Stable id of the requirement's kind."},
-        "status": _one_of(Status),
-        "severity": _one_of(Severity),
+        "status": one_of(Status),
+        "severity": one_of(Severity),
         "required": {"type": "boolean", "description": "Not knowing is no pass."},
-        "title": _STRING,
-        "evidence": array(_STRING),
-        "advice": _STRING,
+        "title": STRING,
+        "evidence": array(STRING),
+        "advice": STRING,
     }
 )
 _SECTION = record(
     {
-        "status": _STRING,
-        "reason": _STRING,
-        "readings": _COUNT,
-        "unavailable": _by_name(_COUNT),
-        "errors": _COUNT,
-        "seconds": _NUMBER,
+        "status": STRING,
+        "reason": STRING,
+        "readings": COUNT,
+        "unavailable": by_name(COUNT),
+        "errors": COUNT,
+        "seconds": NUMBER,
     }
 )
 _KEY = record(
     {
-        "key": _STRING,
+        "key": STRING,
         "type": {"enum": [kind.value for kind in Type]},
-        "unit": _STRING,
-        "kind": _one_of(Kind),
-        "meaning": _STRING,
-        "effects": array(_one_of(Effect)),
-        "prior": _NUMBER,
+        "unit": STRING,
+        "kind": one_of(Kind),
+        "meaning": STRING,
+        "effects": array(one_of(Effect)),
+        "prior": NUMBER,
         "lever": {"enum": [*(lever.value for lever in Lever), None]},
-        "advice": _STRING,
+        "advice": STRING,
         "instances": array({"type": "object"}),
-        "section": _STRING,
-        "method": _STRING,
+        "section": STRING,
+        "method": STRING,
     }
 )
 
-_MAYBE_NUMBER: Schema = {"type": ["number", "null"]}
-_COMPARISON = record(
+MAYBE_NUMBER: Schema = {"type": ["number", "null"]}
+COMPARISON = record(
     {
-        "design": _one_of(Design),
-        "obstacles": array(_STRING),
-        "notes": array(_STRING),
+        "design": one_of(Design),
+        "obstacles": array(STRING),
+        "notes": array(STRING),
         "metrics": array(
             record(
                 {
-                    "name": _STRING,
-                    "unit": _STRING,
-                    "better": _one_of(Better),
-                    "a": array(_NUMBER),
-                    "b": array(_NUMBER),
-                    "verdict": _one_of(Outcome),
+                    "name": STRING,
+                    "unit": STRING,
+                    "better": one_of(Better),
+                    "a": array(NUMBER),
+                    "b": array(NUMBER),
+                    "verdict": one_of(Outcome),
                     "suspicious": {"type": "boolean"},
                     "ratio": {"type": "number", "description": "b / a."},
-                    "low": _MAYBE_NUMBER,
-                    "high": _MAYBE_NUMBER,
-                    "rank_p": _MAYBE_NUMBER,
-                    "reason": _STRING,
-                    "notes": array(_STRING),
+                    "low": MAYBE_NUMBER,
+                    "high": MAYBE_NUMBER,
+                    "rank_p": MAYBE_NUMBER,
+                    "reason": STRING,
+                    "notes": array(STRING),
                 }
             )
         ),
         "split": array(
             record(
                 {
-                    "term": _STRING,
-                    "before": _MAYBE_NUMBER,
-                    "after": _MAYBE_NUMBER,
-                    "log_change": _NUMBER,
-                    "share": _MAYBE_NUMBER,
+                    "term": STRING,
+                    "before": MAYBE_NUMBER,
+                    "after": MAYBE_NUMBER,
+                    "log_change": NUMBER,
+                    "share": MAYBE_NUMBER,
                 }
             )
         ),
     }
 )
-_MAYBE_COMPARISON: Schema = {"anyOf": [_COMPARISON, {"type": "null"}], "description": "Null without runs."}
+MAYBE_COMPARISON: Schema = {"anyOf": [COMPARISON, {"type": "null"}], "description": "Null without runs."}
 _CHANCE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
 _SUSPECT = record(
     {
         "id": {"type": "string", "description": "Stable id of what moved together."},
-        "title": _STRING,
+        "title": STRING,
         "probability": _CHANCE,
         "prior": {**_CHANCE, "description": "Probability before any evidence."},
-        "mechanism": _STRING,
-        "effects": array(_one_of(Effect)),
-        "changes": array(record({"path": _STRING, "leaf": _STRING, "fast": _READING, "slow": _READING})),
-        "evidence": array(record({"text": _STRING, "log_odds": _NUMBER, "paths": array(_STRING)})),
-        "largest_ratio": {**_MAYBE_NUMBER, "description": "Most that it can lengthen a step, slow / fast."},
-        "unexplained": {**_MAYBE_NUMBER, "description": "What is left of the slowdown then, as a ratio."},
-        "ties_with": array(_STRING),
+        "mechanism": STRING,
+        "effects": array(one_of(Effect)),
+        "changes": array(record({"path": STRING, "leaf": STRING, "fast": _READING, "slow": _READING})),
+        "evidence": array(record({"text": STRING, "log_odds": NUMBER, "paths": array(STRING)})),
+        "largest_ratio": {**MAYBE_NUMBER, "description": "Most that it can lengthen a step, slow / fast."},
+        "unexplained": {**MAYBE_NUMBER, "description": "What is left of the slowdown then, as a ratio."},
+        "ties_with": array(STRING),
         "story": {"type": ["string", "null"]},
-        "next": _NEXT,
+        "next": NEXT,
     }
 )
 
 FORMATS: dict[str, Schema] = {
-    "diff": _document(
+    "diff": document(
         "diff",
         {
             "a": _SIDE,
             "b": _SIDE,
-            "equal": _COUNT,
-            "unknown": _COUNT,
-            "left_out": _by_name(_COUNT),
-            "notes": array(_STRING),
+            "equal": COUNT,
+            "unknown": COUNT,
+            "left_out": by_name(COUNT),
+            "notes": array(STRING),
             "changes": array(_CHANGE),
             "not_compared": array(_NOT_COMPARED),
-            "next": _NEXT,
+            "next": NEXT,
+            "runs": {**COMPARISON, "description": "What was measured, where both sides are runs."},
         },
+        ("runs",),
     ),
-    "check": _document(
+    "check": document(
         "check",
         {
-            "snapshot": _STRING,
+            "snapshot": STRING,
             "baseline": {"type": "string", "description": "Empty without one."},
-            "policy": {**array(_STRING), "description": "Files of the policy, the one that was named first."},
-            "status": _one_of(Status),
-            "notes": array(_STRING),
+            "policy": {**array(STRING), "description": "Files of the policy, the one that was named first."},
+            "status": one_of(Status),
+            "notes": array(STRING),
             "findings": array(_FINDING),
-            "next": _NEXT,
+            "next": NEXT,
         },
     ),
-    "explain": _document(
+    "explain": document(
         "explain",
         {
-            "a": _STRING,
-            "b": _STRING,
+            "a": STRING,
+            "b": STRING,
             "fast": {"enum": ["a", "b"]},
-            "headline": _STRING,
+            "headline": STRING,
             "symptom": record(
                 {
-                    "slowdown": {**_MAYBE_NUMBER, "description": "Logarithm of the ratio of times, slow / fast."},
-                    "terms": _by_name(_NUMBER),
-                    "inferred": array(_STRING),
-                    "design": _one_of(Design),
-                    "outcome": _one_of(Outcome),
-                    "control_slowdown": _MAYBE_NUMBER,
+                    "slowdown": {**MAYBE_NUMBER, "description": "Logarithm of the ratio of times, slow / fast."},
+                    "terms": by_name(NUMBER),
+                    "inferred": array(STRING),
+                    "design": one_of(Design),
+                    "outcome": one_of(Outcome),
+                    "control_slowdown": MAYBE_NUMBER,
                 }
             ),
-            "runs": _MAYBE_COMPARISON,
-            "control": _MAYBE_COMPARISON,
+            "runs": MAYBE_COMPARISON,
+            "control": MAYBE_COMPARISON,
             "suspects": array(_SUSPECT),
-            "ruled_out": array(record({"title": _STRING, "reason": _STRING, "paths": array(_STRING)})),
-            "mistakes": array(record({"title": _STRING, "advice": _STRING, "paths": array(_STRING), "story": _STRING})),
+            "ruled_out": array(record({"title": STRING, "reason": STRING, "paths": array(STRING)})),
+            "mistakes": array(record({"title": STRING, "advice": STRING, "paths": array(STRING), "story": STRING})),
             "not_comparable": array(
-                record({"path": _STRING, "because": _one_of(Because), "only": array(_COUNT), "detail": _STRING})
+                record({"path": STRING, "because": one_of(Because), "only": array(COUNT), "detail": STRING})
             ),
             "unrecorded": {"type": "boolean", "description": "The state behind the fast figures is not known."},
-            "contamination": array(_STRING),
-            "notes": array(_STRING),
-            "next": _NEXT,
+            "contamination": array(STRING),
+            "notes": array(STRING),
+            "next": NEXT,
         },
     ),
-    "blame": _document(
+    "blame": document(
         "blame",
         {
-            "pattern": _STRING,
+            "pattern": STRING,
             "metric": {"type": ["string", "null"]},
             "paths": array(
                 record(
                     {
-                        "path": _STRING,
+                        "path": STRING,
                         "spans": array(
                             record(
                                 {
                                     "value": {"type": ["string", "null"], "description": "Signature; null: not known."},
-                                    "from": _STRING,
-                                    "to": _STRING,
-                                    "runs": array(_STRING),
-                                    "median": _MAYBE_NUMBER,
+                                    "from": STRING,
+                                    "to": STRING,
+                                    "runs": array(STRING),
+                                    "median": MAYBE_NUMBER,
                                 }
                             )
                         ),
@@ -258,24 +261,24 @@ FORMATS: dict[str, Schema] = {
             ),
         },
     ),
-    "summary": _document(
+    "summary": document(
         "summary",
         {
-            "file": _STRING,
-            "captured_at": _STRING,
-            "configuration": _STRING,
-            "readings": _COUNT,
-            "sections": _by_name(_SECTION),
-            "cost": _by_name(_NUMBER),
+            "file": STRING,
+            "captured_at": STRING,
+            "configuration": STRING,
+            "readings": COUNT,
+            "sections": by_name(_SECTION),
+            "cost": by_name(NUMBER),
             "redaction": {"type": "object"},
-            "next": _NEXT,
+            "next": NEXT,
         },
     ),
-    "readings": _document("readings", {"name": _STRING, "captured_at": _STRING, "readings": _by_name(_READING)}),
-    "keys": _document("keys", {"keys": array(_KEY)}),
-    "validation": _document(
+    "readings": document("readings", {"name": STRING, "captured_at": STRING, "readings": by_name(_READING)}),
+    "keys": document("keys", {"keys": array(_KEY)}),
+    "validation": document(
         "validation",
-        {"files": array(record({"name": _STRING, "valid": {"type": "boolean"}, "violations": array(_STRING)}))},
+        {"files": array(record({"name": STRING, "valid": {"type": "boolean"}, "violations": array(STRING)}))},
     ),
-    "error": _document("error", {"error": _STRING, "next": array(_STRING)}),
+    "error": document("error", {"error": STRING, "next": array(STRING)}),
 }
