@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
 
 from envsnap.explain import Side
 from envsnap.reading import Json
@@ -51,8 +52,9 @@ def lay(case: Case, number: int, *, with_culprit: bool = True) -> Laid:
     rng.shuffle(every)
     fast, slow = (_record(machine, every, side) for side in (0, 1))
     fast, slow = changed(fast, _load(fast, rng)), changed(slow, {**_load(slow, rng), **_held_up(case, slow)})
-    # What a case says of the load outweighs what is filled in.
-    fast, slow = (changed(s, _of_side(told, i, "during.")) for i, s in ((0, fast), (1, slow)))
+    fast, slow = _dated(fast, 0), _dated(slow, 1)
+    # What a case says of load and dates outweighs what is filled in.
+    fast, slow = (changed(s, _of_side(told, i, ("during.", "worker["))) for i, s in ((0, fast), (1, slow)))
     return Laid(
         case=case,
         fast=_side(case, fast, 0, rng, with_culprit),
@@ -79,15 +81,30 @@ def _asked(case: Case) -> frozenset[str]:
 
 def _record(machine: Machine, deeds: Iterable[Deed], side: int) -> Snapshot:
     deeds = list(deeds)
-    readings = _of_side(deeds, side, "")
+    readings = _of_side(deeds, side)
     typed = {name: pair[side] for deed in deeds for name, pair in deed.typed.items()}
     if typed:
         readings["worker[main].argv"] = _command(machine.value("worker[main].argv"), typed)
     return changed(machine.snapshot, readings)
 
 
-def _of_side(deeds: Iterable[Deed], side: int, beginning: str) -> dict[str, Json]:
-    return {p: pair[side] for deed in deeds for p, pair in deed.shows.items() if p.startswith(beginning)}
+def _of_side(deeds: Iterable[Deed], side: int, beginnings: tuple[str, ...] = ("",)) -> dict[str, Json]:
+    return {p: pair[side] for deed in deeds for p, pair in deed.shows.items() if p.startswith(beginnings)}
+
+
+def _dated(snapshot: Snapshot, side: int) -> Snapshot:
+    """The record as of that side's day, of a server that was started just before."""
+    started = _DAYS[side].timestamp() + 60
+    readings = {p: started for p in snapshot.values if p.endswith(".started_seconds")}
+    return replace(changed(snapshot, readings), captured_at=_stamp(side, minutes=8))
+
+
+_DAYS = (datetime(2026, 6, 1, 9, tzinfo=timezone.utc), datetime(2026, 6, 5, 9, tzinfo=timezone.utc))
+"""When the fast side and when the slow one was measured."""
+
+
+def _stamp(side: int, minutes: int) -> str:
+    return (_DAYS[side] + timedelta(minutes=minutes)).isoformat(timespec="milliseconds")
 
 
 def _command(command: list[str], typed: Mapping[str, Json]) -> list[str]:
@@ -163,7 +180,7 @@ def _side(case: Case, snapshot: Snapshot, side: int, rng: random.Random, with_cu
             Run(
                 id=f"{group}-{'ab'[side]}-{index}",
                 group=group,
-                started_at=f"2026-06-0{1 + 4 * side}T09:{10 + 4 * index:02}:00.000+00:00",
+                started_at=_stamp(side, minutes=10 + 4 * index),
                 seconds=90.0,
                 status="failed" if failed else "ok",
                 reason="it did not answer within its time" if failed else "",

@@ -107,6 +107,10 @@ def library(machine: Machine, kind: str, pair: Pair, from_package: str = "") -> 
     return Deed(f"library {kind}", shows)
 
 
+_CUDA = {"535": "12.2", "560": "12.6", "570": "12.8", "580": "13.0"}
+"""Branch of the driver -> the CUDA version that it is made for."""
+
+
 def driver(machine: Machine, pair: Pair) -> Deed:
     """Another NVIDIA driver: module, libraries, firmware."""
     paths = ["nvml.driver_version", "nvidia.module_version", "library[cuda_driver/0].version"]
@@ -114,7 +118,9 @@ def driver(machine: Machine, pair: Pair) -> Deed:
     paths += machine.places("gpu[{gpu}].gsp_firmware_version")
     paths += machine.places("worker[{rank}].library[cuda_driver/0].version")
     shows: dict[str, Pair] = dict.fromkeys(paths, pair)
-    shows["nvml.version"] = (f"13.{pair[0]}", f"13.{pair[1]}")
+    cuda = tuple(_CUDA[str(version).partition(".")[0]] for version in pair)
+    shows["nvml.version"] = (f"{cuda[0].partition('.')[0]}.{pair[0]}", f"{cuda[1].partition('.')[0]}.{pair[1]}")
+    shows["nvml.cuda_driver_version"] = (cuda[0], cuda[1])
     library_paths = (
         f"/usr/lib/x86_64-linux-gnu/libcuda.so.{pair[0]}",
         f"/usr/lib/x86_64-linux-gnu/libcuda.so.{pair[1]}",
@@ -133,6 +139,7 @@ def commit(machine: Machine, repo: str, name: str = "pull") -> Deed:
     for role in machine.roles:
         if machine.value(f"record[{role}].package_hash[{repo}]"):
             shows[f"record[{role}].package_hash[{repo}]"] = _digests(f"source {repo} {name}", ("before", "after"))
+    shows[f"repo[{repo}].last_move.time"] = ("2026-05-11T14:02:10+00:00", "2026-06-03T16:40:51+00:00")
     return Deed(f"commit {repo}", shows)
 
 

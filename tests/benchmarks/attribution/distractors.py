@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
 from envsnap.collectors import key_for
-from envsnap.keys import Kind, instances_of, pattern_of
+from envsnap.keys import Kind, Type, instances_of, pattern_of
 from envsnap.reading import Json
 from tests.benchmarks.attribution import deeds
 from tests.benchmarks.attribution.cases import innocent
@@ -189,15 +189,22 @@ def _declared(low: float, high: float) -> Source:
     return source
 
 
+_OWN = re.compile(
+    r"(?:env|argument|set)\[|library\[|^(?:package|server|repo|nvml|nccl|worker\[main\]|nvidia\.module_version|python\.version)\b"
+    r"|\.(?:torch\..*version|gsp_firmware_version|package_hash\[.*|engine_version|index_sha256|compute_capability|python\.version)$|^kernel\.module_version"
+)
+"""What has a table or a deed of its own, since it never changes alone."""
+
+
 @cache
 def _movable_of(paths: tuple[str, ...], low: float, high: float) -> tuple[str, ...]:
     """One path a pattern, so that a machine of many GPUs is not all GPU."""
     found: dict[str, str] = {}
     for path in paths:
         key = key_for(path)
-        # Variables, arguments and packages have tables of their own; what a run shows is no setting.
-        own = pattern_of(path).endswith(("env[]", "argument[]", "set[]")) or path.startswith(("package[", "server["))
-        if not own and key.kind in (Kind.IDENTITY, Kind.TUNABLE) and low < key.prior <= high:
+        # A number that nobody can set is that of other hardware.
+        free = key.kind is Kind.TUNABLE or (key.kind is Kind.IDENTITY and key.type is Type.STRING)
+        if free and low < key.prior <= high and not _OWN.search(path):
             found.setdefault(re.sub(r"\d+", "#", path), path)
     return tuple(found.values())
 
@@ -226,7 +233,8 @@ def _near(value: Json, rng: random.Random) -> Pair | None:
     if isinstance(value, bool) or value is None:
         return None
     if isinstance(value, (int, float)):
-        if abs(value) < 200:
+        if abs(value) < 200 or (isinstance(value, int) and value & (value - 1) == 0):
+            # Small numbers count things, and a power of two has no neighbour.
             return None
         other = type(value)(value * (1 + rng.uniform(0.005, 0.02)))
         return _either((value, other), rng)

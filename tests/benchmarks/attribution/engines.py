@@ -30,7 +30,7 @@ def served(snapshot: Snapshot, engine: str, here: int, ranks: int, speculative: 
         plain = dict.fromkeys((p for p in snapshot.values if "argument[speculative_" in p), None)
         snapshot = changed(snapshot, {**plain, "server[0].dp[0].accept_length": None, "model[draft].config": None})
         snapshot = without(snapshot, "models", "model[draft]")
-    snapshot = changed(snapshot, {"worker[main].argv": _command(engine, ranks, speculative)})
+    snapshot = changed(snapshot, {"worker[main].argv": _command(engine, here, ranks, speculative)})
     if engine == "vllm":
         snapshot = _as_vllm(snapshot, ranks)
     elif engine == "other":
@@ -83,13 +83,18 @@ def _as_vllm(snapshot: Snapshot, ranks: int) -> Snapshot:
     return changed(snapshot, readings)
 
 
-def _command(engine: str, ranks: int, speculative: bool) -> list[str]:
+def _command(engine: str, here: int, ranks: int, speculative: bool) -> list[str]:
     if engine == "vllm":
         found = ["/opt/venv/bin/python3", "/opt/venv/bin/vllm", "serve", "/models/target"]
         return [*found, "--tensor-parallel-size", str(ranks)]
     if engine == "other":
-        return ["/opt/venv/bin/python3", "/opt/venv/bin/torchrun", f"--nproc-per-node={ranks}", "/srv/bench/job.py"]
+        found = ["/opt/venv/bin/python3", "/opt/venv/bin/torchrun", "--nproc-per-node", str(here)]
+        if ranks > here:
+            found += ["--nnodes", str(ranks // here), "--node-rank", "0", "--rdzv-endpoint", "head:29500"]
+        return [*found, "/srv/bench/job.py"]
     found = ["python3", "-m", "sglang.launch_server", "--model-path", "/models/target", "--tp-size", str(ranks)]
+    if ranks > here:
+        found += ["--nnodes", str(ranks // here), "--node-rank", "0", "--dist-init-addr", "head:20000"]
     if speculative:
         found += ["--speculative-algorithm", "EAGLE3", "--speculative-draft-model-path", "/models/draft"]
         found += ["--speculative-num-steps", "2", "--speculative-eagle-topk", "1"]
