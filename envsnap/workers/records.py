@@ -1,4 +1,4 @@
-"""The records that workers write of themselves (`envsnap_inside`): whose are expected, and which have come."""
+"""The records that workers write of themselves (`envsnap.integrations`): whose are expected, and which have come."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _why_not(place: str, listing: Found) -> str:
     if isinstance(listing, Value):
         return (
             f"{place} holds none of it: its engine loads no plug-in there, or envsnap is not installed in its Python "
-            "(the directory that `python -m envsnap_inside` prints, first on PYTHONPATH, serves any)"
+            "(the directory that `python -m envsnap.integrations` prints, first on PYTHONPATH, serves any)"
         )
     if isinstance(listing, Unavailable) and listing.why is Why.ABSENT:
         return f"{place} does not exist: no process has written a record there"

@@ -15,9 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 INERT = """
-import os, sys, time
+import os, sys, time, typing  # as every engine has
 begin = time.perf_counter()
-from envsnap_inside import engines
+from envsnap.integrations import engines
 engines.sglang()
 print((time.perf_counter() - begin) * 1e3)
 """
@@ -78,7 +78,7 @@ def main() -> None:
         print(f"{version}: plug-in without the variable {statistics.median(inert):.2f} ms")
         ratios = []
         with tempfile.TemporaryDirectory() as records:
-            asked = {"ENVSNAP_RECORD": records, "PYTHONPATH": f"{ROOT / 'envsnap_inside' / 'site'}:{ROOT}",
+            asked = {"ENVSNAP_RECORD": records, "PYTHONPATH": f"{ROOT / 'envsnap' / 'integrations' / 'site'}:{ROOT}",
                      "ENVSNAP_RECORD_SETTLE_SECONDS": "1"}  # fmt: skip
             for turn in range(10):  # in alternating order, since machines drift
                 arms = [{}, asked] if turn % 2 else [asked, {}]

@@ -23,7 +23,7 @@ from envsnap.workers.record_file import Record
 from envsnap.workers.records import _Expected, _file, _place
 from envsnap.workers.tree import Process
 from tests.fakes import FakeHost
-from tests.inside.recording import QUICK, environment, wait_for
+from tests.integrations.recording import QUICK, environment, wait_for
 
 WORKERS = """
 import ctypes, multiprocessing, os, sys, time

@@ -8,12 +8,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from envsnap_inside import environment, files, frameworks, process
-from envsnap_inside.plain import describe, plain
-from envsnap_inside.secrets import Cleaner
+from envsnap.integrations import environment, files, frameworks, process
+from envsnap.integrations.plain import describe, plain
+from envsnap.integrations.secrets import Cleaner
 
 if TYPE_CHECKING:
-    from envsnap_inside.recorder import Recorder
+    from envsnap.integrations.recorder import Recorder
 
 FORMAT = "envsnap.worker_record"
 

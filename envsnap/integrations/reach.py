@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from types import CodeType
 from typing import Any
 
-from envsnap_inside.trees import Trees
+from envsnap.integrations.trees import Trees
 
 monitoring: Any = getattr(sys, "monitoring", None)
 

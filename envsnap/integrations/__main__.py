@@ -1,5 +1,5 @@
 """Print the directory to put first on PYTHONPATH, so that every Python process started from there records itself."""
 
-from envsnap_inside import site_directory
+from envsnap.integrations import site_directory
 
 print(site_directory())

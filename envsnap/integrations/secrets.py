@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import pathlib
-import sys
 from typing import Any
 
 WITHHELD = "<withheld>"
@@ -16,7 +13,6 @@ class Cleaner:
 
     def __init__(self, directory: str) -> None:
         try:
-            _provide_envsnap()
             from envsnap.redact import Redactor
 
             # The key lies beside the records: the same secret has the same hash in all of them.
@@ -62,22 +58,3 @@ class Cleaner:
         from envsnap.keys import path_of
 
         return self._redactor.clean_value(path_of("record[].env[]", "self", name), value)
-
-
-def _provide_envsnap() -> None:
-    """Make `envsnap` importable where only this package was brought along: from beside it, and nothing else there."""
-    if "envsnap" in sys.modules:
-        return
-    beside = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "envsnap")
-    spec = importlib.util.spec_from_file_location(
-        "envsnap", os.path.join(beside, "__init__.py"), submodule_search_locations=[beside]
-    )
-    if spec is None or spec.loader is None:
-        raise ImportError(beside)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["envsnap"] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules["envsnap"]
-        raise

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from envsnap_inside.plain import describe
+from envsnap.integrations.plain import describe
 
 MAX_VARIABLES = 16384
 MAX_VALUE = 128 << 10

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from envsnap_inside import sglang
-from tests.inside.recording import QUICK, ROOT, environment, records, run
+from envsnap.integrations import sglang
+from tests.integrations.recording import QUICK, ROOT, environment, records, run
 
 FILES = {
     "sglang/__init__.py": "__version__ = '9.9.9'\n",
@@ -153,14 +153,17 @@ from sglang.srt.plugins.hook_registry import HookRegistry
 print(sorted(m for m in sys.modules if m.startswith("envsnap")), HookRegistry.hooks, threading.active_count())
 """
     done = run(code, environment() | {"PYTHONPATH": f"{engine}:{ROOT}"})
-    assert (done.stdout, done.stderr) == ("['envsnap_inside', 'envsnap_inside.engines'] [] 1\n", "")
+    assert (done.stdout, done.stderr) == (
+        "['envsnap', 'envsnap.integrations', 'envsnap.integrations.engines'] [] 1\n",
+        "",
+    )
 
 
 def test_with_both_ways_in_there_is_one_record_and_one_thread(engine: Path, tmp_path: Path) -> None:
     code = """
 import threading, time
 from sglang.srt.plugins import load_plugins
-from envsnap_inside.engines import vllm
+from envsnap.integrations.engines import vllm
 load_plugins()
 vllm()
 print([thread.name for thread in threading.enumerate()])

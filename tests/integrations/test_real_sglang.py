@@ -21,8 +21,8 @@ from envsnap.capture import capture
 from envsnap.host import LiveHost
 from envsnap.scope import Scope
 from envsnap.snapshot import Snapshot
-from tests.inside.recording import ROOT, environment, wait_for
-from tests.inside.test_engines import entry_point
+from tests.integrations.recording import ROOT, environment, wait_for
+from tests.integrations.test_engines import entry_point
 
 VENV, MODEL = (os.environ.get(name, "") for name in ("ENVSNAP_TEST_SGLANG", "ENVSNAP_TEST_SGLANG_MODEL"))
 

@@ -13,20 +13,22 @@ def _record() -> None:
     if not os.environ.get("ENVSNAP_RECORD") or os.environ.get("ENVSNAP_DISABLE") == "1" or sys.version_info < (3, 10):
         return
     try:
-        if "envsnap_inside" not in sys.modules:
+        if "envsnap" not in sys.modules:
             # By its place, not by its name: the interpreter may not have envsnap among its packages, and must not be
             # given the packages that lie beside envsnap.
             from importlib.util import module_from_spec, spec_from_file_location
 
-            here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+            here = os.path.abspath(__file__)
+            for _ in range(3):
+                here = os.path.dirname(here)
             file = os.path.join(here, "__init__.py")
-            spec = spec_from_file_location("envsnap_inside", file, submodule_search_locations=[here])
+            spec = spec_from_file_location("envsnap", file, submodule_search_locations=[here])
             if spec is None or spec.loader is None:
                 return
             module = module_from_spec(spec)
-            sys.modules["envsnap_inside"] = module
+            sys.modules["envsnap"] = module
             spec.loader.exec_module(module)
-        from envsnap_inside import recorder
+        from envsnap.integrations import recorder
 
         recorder.start_any()
     except Exception:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from envsnap_inside import site_directory
-from tests.inside.recording import environment, run
+import envsnap
+from envsnap.integrations import site_directory
+from tests.integrations.recording import environment, run
 
+PACKAGE = Path(envsnap.__file__).parent
 SHOW = "import json, sys; print(json.dumps([getattr(sys, 'turns', None), sys.modules.get('sitecustomize').__file__]))"
 TURN = "import sys\nsys.turns = [*getattr(sys, 'turns', []), %r]\n"
 
@@ -35,7 +37,7 @@ def test_the_shadowed_one_runs_exactly_once_and_takes_its_name(tmp_path: Path, a
 
 
 def test_several_copies_of_ours_and_several_of_others(tmp_path: Path, asked: dict[str, str]) -> None:
-    copy = shutil.copytree(Path(site_directory()).parent, tmp_path / "copy" / "envsnap_inside") / "site"
+    copy = shutil.copytree(PACKAGE, tmp_path / "copy" / "envsnap") / "integrations" / "site"
     link = tmp_path / "link"
     link.symlink_to(site_directory())
     first, second = custom(tmp_path / "first", "first"), custom(tmp_path / "second", "second")
@@ -88,14 +90,14 @@ def test_nothing_is_loaded_unless_asked_for() -> None:
 
 
 def test_only_the_recorder_becomes_importable(tmp_path: Path) -> None:
-    beside = Path(site_directory()).parents[1]
-    code = f"import sys, envsnap_inside; print(envsnap_inside.__file__, {str(beside)!r} in sys.path)"
+    beside = str(PACKAGE.parent)
+    code = f"import sys, envsnap.integrations as ours; print(ours.__file__, {beside!r} in sys.path)"
     done = run(code, environment(ENVSNAP_RECORD=str(tmp_path / "records")))
-    assert done.stdout.split() == [str(beside / "envsnap_inside" / "__init__.py"), "False"]
+    assert done.stdout.split() == [str(PACKAGE / "integrations" / "__init__.py"), "False"]
 
 
 def test_a_recorder_that_cannot_be_loaded_is_not_noticed(tmp_path: Path) -> None:
-    copy = shutil.copytree(Path(site_directory()).parent, tmp_path / "envsnap_inside")
+    copy = shutil.copytree(PACKAGE, tmp_path / "envsnap") / "integrations"
     (copy / "recorder.py").write_text("raise RuntimeError('broken')")
     env = environment(ENVSNAP_RECORD=str(tmp_path / "records")) | {"PYTHONPATH": str(copy / "site")}
     done = run("print('goes on')", env)

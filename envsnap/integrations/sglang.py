@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from envsnap_inside import process, recorder
-from envsnap_inside.plain import plain
+from envsnap.integrations import process, recorder
+from envsnap.integrations.plain import plain
 
 READY = (
     "sglang.srt.managers.scheduler.Scheduler.run_event_loop",

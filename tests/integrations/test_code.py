@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from envsnap_inside.code import Code
-from envsnap_inside.trees import Trees
+from envsnap.integrations.code import Code
+from envsnap.integrations.trees import Trees
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_installed_packages_are_listed_and_not_read_and_the_standard_library_is_
     assert "_pytest/config/__init__.py" in [f"_pytest/{f}" for f in found["packages"]["_pytest"]["files"]]
     assert "hash" not in found["packages"]["_pytest"]
     assert not any("site-packages" in file for file in found["files"])
-    assert not {"json", "os", "envsnap_inside"} & set(found["packages"])
+    assert not {"json", "os", "envsnap"} & set(found["packages"])
 
 
 @pytest.mark.parametrize(

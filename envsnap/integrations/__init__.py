@@ -5,8 +5,7 @@ writes there, for its owner alone, what cannot be seen as well from outside: see
 process that it is in, and runs nothing on that process's own thread but at the moment when it is ready.
 
 Two ways lead here: entry points that an engine loads by itself (`engines`), and a directory to put first on
-PYTHONPATH (`site_directory`). This package stands apart from `envsnap`, because an engine's worker must not pay for
-importing that; it needs the standard library alone.
+PYTHONPATH (`site_directory`). Of the rest of envsnap only the rules of redaction are used, from the first record on.
 """
 
 import os

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Set
 from typing import Any
 
-from envsnap_inside.process import started
-from envsnap_inside.trees import Trees, is_own, is_standard
+from envsnap.integrations.process import started
+from envsnap.integrations.trees import Trees, is_own, is_standard
 
 ENGINES = ("sglang", "vllm", "tensorrt_llm", "sgl_kernel")
 """Packages whose files are hashed wherever they lie."""

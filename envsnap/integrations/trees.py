@@ -12,8 +12,7 @@ _CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "SGLANG_CACHE_DIR", "V
 _GENERATED = (os.sep + ".cache" + os.sep, os.sep + ".triton" + os.sep, os.sep + "torchinductor_")
 _PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 _STANDARD = tuple(os.path.realpath(sysconfig.get_paths()[name]) + os.sep for name in ("stdlib", "platstdlib"))
-_HERE = os.path.dirname(os.path.realpath(__file__))
-_OWN = (_HERE + os.sep, os.path.join(os.path.dirname(_HERE), "envsnap") + os.sep)
+_OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__))) + os.sep
 
 
 def is_installed(path: str) -> bool:

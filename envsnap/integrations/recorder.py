@@ -21,12 +21,12 @@ import time
 from collections.abc import Callable, Set
 from typing import Any
 
-from envsnap_inside import asked_for
-from envsnap_inside.code import Code
-from envsnap_inside.plain import describe
-from envsnap_inside.process import is_spawned
-from envsnap_inside.reach import Reach
-from envsnap_inside.trees import Trees
+from envsnap.integrations import asked_for
+from envsnap.integrations.code import Code
+from envsnap.integrations.plain import describe
+from envsnap.integrations.process import is_spawned
+from envsnap.integrations.reach import Reach
+from envsnap.integrations.trees import Trees
 
 SETTLE_SECONDS = 10.0
 INTERVAL_SECONDS = 5.0
@@ -71,7 +71,7 @@ class Recorder:
 
     def ready(self, by: str, engine: Callable[[], dict[str, Any]]) -> None:
         """The process is about to serve. Called on its own thread: some settings can be read on that one alone."""
-        from envsnap_inside import frameworks
+        from envsnap.integrations import frameworks
 
         self.own_thread = frameworks.own_thread()
         self.engine = engine
@@ -136,7 +136,7 @@ class Recorder:
 
     def _write(self) -> None:
         """Write the record, or renew its time where nothing has changed since."""
-        from envsnap_inside import content, files
+        from envsnap.integrations import content, files
 
         cpu = time.thread_time()
         state = content.state(self)
@@ -154,7 +154,7 @@ class Recorder:
 
     def _fail(self, error: Exception) -> None:
         """Say that it failed, if at least that can be written."""
-        from envsnap_inside import content, files
+        from envsnap.integrations import content, files
 
         try:
             files.write(self.directory, *content.failure(self, error))
@@ -201,7 +201,7 @@ def failed(part: str, error: Exception) -> None:
 
 
 def start_any() -> None:
-    """Record this process if it is worth it: no helper of Python's, not envsnap; one that ends soon only as a worker."""
+    """Record this process, unless it is a helper of Python's own, or envsnap; one that ends soon only if a worker."""
     if _is_helper("forkserver"):
         _arm()  # it never serves, but its children do
     elif not _is_helper("resource_tracker") and "envsnap" not in map(os.path.basename, sys.orig_argv[:3]):

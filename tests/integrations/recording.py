@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envsnap_inside import site_directory
+from envsnap.integrations import site_directory
 
 ROOT = Path(__file__).parents[2]
 QUICK = {"ENVSNAP_RECORD_SETTLE_SECONDS": "0.2", "ENVSNAP_RECORD_INTERVAL_SECONDS": "0.1"}

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from envsnap_inside.reach import ranges
-from tests.inside.recording import QUICK, environment, records, run
+from envsnap.integrations.reach import ranges
+from tests.integrations.recording import QUICK, environment, records, run
 
 needs_monitoring = pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring came with Python 3.12")
 
 APP = """\
 import sys, time
-from envsnap_inside import recorder
+from envsnap.integrations import recorder
 
 def early():
     return 1
@@ -97,7 +97,7 @@ def test_a_window_that_began_after_code_was_loaded_says_so(app: str, tmp_path: P
 import runpy, sys, os
 sys.path.insert(0, {str(Path(app).parent)!r})
 import before
-from envsnap_inside import recorder
+from envsnap.integrations import recorder
 os.environ["ENVSNAP_RECORD"] = {str(tmp_path / "records")!r}
 recorder.start(True)
 before.function()
@@ -152,8 +152,8 @@ seen = []
 sys.monitoring.use_tool_id(1, "coverage")
 sys.monitoring.register_callback(1, sys.monitoring.events.PY_START, lambda code, offset: seen.append(code.co_name))
 sys.monitoring.set_events(1, sys.monitoring.events.PY_START)
-from envsnap_inside.reach import Reach
-from envsnap_inside.trees import Trees
+from envsnap.integrations.reach import Reach
+from envsnap.integrations.trees import Trees
 first, second, third = Reach(Trees("")), Reach(Trees("")), Reach(Trees(""))
 for reach in (first, second, third):
     reach.start()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from envsnap_inside import files
+from envsnap.integrations import files
 
 
 def mode(path: Path) -> int:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from envsnap_inside import environment
-from envsnap_inside.secrets import Cleaner
+from envsnap.integrations import environment
+from envsnap.integrations.secrets import Cleaner
 
 SHOW = """
 import ctypes, json, os
-from envsnap_inside.environment import views
+from envsnap.integrations.environment import views
 libc = ctypes.CDLL(None)
 {code}
 python, libc_view = views()

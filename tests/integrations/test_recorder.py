@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.inside.recording import QUICK, ROOT, environment, records, run, wait_for
+from tests.integrations.recording import QUICK, ROOT, environment, records, run, wait_for
 
 WORKERS = """
 import ctypes, multiprocessing, os, sys, time
@@ -217,11 +218,10 @@ time.sleep(0.5)
 
 def test_without_the_rules_of_redaction_values_are_withheld(app: str, directory: Path, tmp_path: Path) -> None:
     alone = tmp_path / "alone"
-    (alone / "envsnap").mkdir(parents=True)
-    (alone / "envsnap" / "__init__.py").write_text("raise ImportError('too old')")
-    (alone / "envsnap_inside").symlink_to(ROOT / "envsnap_inside")
+    shutil.copytree(ROOT / "envsnap", alone / "envsnap")
+    (alone / "envsnap" / "redact.py").write_text("raise ImportError('too old')")
     env = environment(ENVSNAP_RECORD=str(directory), SECRET="s3cr3t", **QUICK) | {"PYTHONPATH": str(alone)}
-    done = run("import time; from envsnap_inside import recorder; recorder.start(True); time.sleep(0.6)", env)
+    done = run("import time; from envsnap.integrations import recorder; recorder.start(True); time.sleep(0.6)", env)
     assert done.stderr == ""
     record = records(directory)[0]
     assert set(record["environment"]["values"].values()) == {"<withheld>"}
