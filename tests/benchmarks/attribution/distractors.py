@@ -197,21 +197,16 @@ _OWN = re.compile(
 
 
 @cache
-def _movable_of(paths: tuple[str, ...], low: float, high: float) -> tuple[str, ...]:
+def _movable(machine: Machine, low: float, high: float) -> tuple[str, ...]:
     """One path a pattern, so that a machine of many GPUs is not all GPU."""
     found: dict[str, str] = {}
-    for path in paths:
+    for path, value in machine.values.items():
         key = key_for(path)
         # A number that nobody can set is that of other hardware.
         free = key.kind is Kind.TUNABLE or (key.kind is Kind.IDENTITY and key.type is Type.STRING)
-        if free and low < key.prior <= high and not _OWN.search(path):
+        if free and low < key.prior <= high and not _OWN.search(path) and _near(value, random.Random(0)) is not None:
             found.setdefault(re.sub(r"\d+", "#", path), path)
     return tuple(found.values())
-
-
-def _movable(machine: Machine, low: float, high: float) -> tuple[str, ...]:
-    movable = _movable_of(tuple(machine.values), low, high)
-    return tuple(path for path in movable if _near(machine.value(path), random.Random(0)) is not None)
 
 
 def _template(path: str, machine: Machine) -> str:
@@ -266,13 +261,13 @@ def _moving(machine: Machine, rng: random.Random) -> Deed | None:
 
 
 def _minor_package(machine: Machine, rng: random.Random) -> Deed | None:
-    name = rng.choice(_minor_of(tuple(machine.values)))
+    name = rng.choice(_minor(machine))
     return deeds.package(machine, name, _bumped(str(machine.value(f"package[{name}].version")), rng))
 
 
 @cache
-def _minor_of(paths: tuple[str, ...]) -> tuple[str, ...]:
-    versions = (p for p in paths if pattern_of(p) == "package[].version")
+def _minor(machine: Machine) -> tuple[str, ...]:
+    versions = (p for p in machine.values if pattern_of(p) == "package[].version")
     return tuple(instances_of(p)[0] for p in versions if key_for(p).prior <= COSMETIC)
 
 

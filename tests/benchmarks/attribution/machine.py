@@ -20,7 +20,7 @@ from tests.benchmarks.attribution.snapshots import changed, without
 RECORD = Path(__file__).parents[2] / "data" / "attribution" / "machine.json.gz"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Machine:
     """A machine on which `ranks` processes serve a model. `values` are its readings by section."""
 
