@@ -10,14 +10,15 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from envsnap.collectors import key_for
-from envsnap.keys import Kind, Type, instances_of, pattern_of
+from envsnap.keys import instances_of, pattern_of
 from envsnap.reading import Json
 from tests.benchmarks.attribution import deeds
 from tests.benchmarks.attribution.cases import innocent
+from tests.benchmarks.attribution.declared import Source, bumped, declared, either, template
 from tests.benchmarks.attribution.deeds import EVERYWHERE, LAUNCHER, RANKS, SHELL, Deed, Pair
 from tests.benchmarks.attribution.machine import RECORD, Machine
 
@@ -26,8 +27,6 @@ SUSPICIOUS, REPEATS = 22, 18
 
 COSMETIC = 0.1
 """Prior up to which a key counts as cosmetic."""
-
-Source = Callable[[Machine, random.Random], Deed | None]
 
 
 def draw(machine: Machine, taken: frozenset[str], rng: random.Random) -> list[Deed]:
@@ -119,12 +118,10 @@ def _argument(machine: Machine, rng: random.Random) -> Deed | None:
 
 
 def _tabled(machine: Machine, rng: random.Random) -> Deed | None:
-    template = rng.choice(sorted(_tabled_readings()))
-    places = machine.places(template)
-    if all(machine.value(place) is None for place in places):
+    place = rng.choice(sorted(_tabled_readings()))
+    if all(machine.value(path) is None for path in machine.places(place)):
         return None
-    deed = deeds.readings(machine, template, template, _drawn(_tabled_readings()[template], rng))
-    return deed
+    return deeds.readings(machine, place, place, _drawn(_tabled_readings()[place], rng))
 
 
 _LIBRARIES = {
@@ -143,17 +140,17 @@ _KERNELS = (
 def _library(machine: Machine, rng: random.Random) -> Deed | None:
     kind = rng.choice(sorted(_LIBRARIES))
     version = machine.value(f"package[{_LIBRARIES[kind]}].version")
-    return deeds.library(machine, kind, _bumped(str(version), rng), _LIBRARIES[kind])
+    return deeds.library(machine, kind, bumped(str(version), rng), _LIBRARIES[kind])
 
 
 def _kernel_package(machine: Machine, rng: random.Random) -> Deed | None:
     name = rng.choice(_KERNELS)
     version = machine.value(f"package[{name}].version")
-    return deeds.package(machine, name, _bumped(version, rng)) if isinstance(version, str) else None
+    return deeds.package(machine, name, bumped(version, rng)) if isinstance(version, str) else None
 
 
 def _driver(machine: Machine, rng: random.Random) -> Deed | None:
-    return deeds.driver(machine, _either(("580.159.04", "580.126.09"), rng))
+    return deeds.driver(machine, either(("580.159.04", "580.126.09"), rng))
 
 
 def _commit(machine: Machine, rng: random.Random) -> Deed | None:
@@ -161,84 +158,6 @@ def _commit(machine: Machine, rng: random.Random) -> Deed | None:
     if name == "sglang" and machine.engine != "sglang":
         return None
     return deeds.commit(machine, name, str(rng.random()))
-
-
-def _either(values: tuple[Json, Json], rng: random.Random) -> Pair:
-    return values if rng.random() < 0.5 else (values[1], values[0])
-
-
-def _bumped(version: str, rng: random.Random) -> Pair:
-    """A version and its next bug-fix release, in either direction."""
-    parts = version.split(".")
-    numbers = [i for i, part in enumerate(parts) if part.isdigit()]
-    if not numbers:
-        return _either((version, f"{version}.post1"), rng)
-    last = numbers[-1]
-    return _either((version, ".".join([*parts[:last], str(int(parts[last]) + 1), *parts[last + 1 :]])), rng)
-
-
-def _declared(low: float, high: float) -> Source:
-    """Whatever is declared and has a value here, of a prior in a range, a little off."""
-
-    def source(machine: Machine, rng: random.Random) -> Deed | None:
-        path = rng.choice(_movable(machine, low, high))
-        template = _template(path, machine)
-        pair = _near(machine.value(path), rng)
-        return None if pair is None else deeds.readings(machine, template, template, pair)
-
-    return source
-
-
-_OWN = re.compile(
-    r"(?:env|argument|set)\[|library\[|^(?:package|server|repo|nvml|nccl|worker\[main\]|nvidia\.module_version|python\.version)\b"
-    r"|\.(?:torch\..*version|gsp_firmware_version|package_hash\[.*|engine_version|index_sha256|compute_capability|python\.version)$|^kernel\.module_version"
-)
-"""What has a table or a deed of its own, since it never changes alone."""
-
-
-@cache
-def _movable(machine: Machine, low: float, high: float) -> tuple[str, ...]:
-    """One path a pattern, so that a machine of many GPUs is not all GPU."""
-    found: dict[str, str] = {}
-    for path, value in machine.values.items():
-        key = key_for(path)
-        # A number that nobody can set is that of other hardware.
-        free = key.kind is Kind.TUNABLE or (key.kind is Kind.IDENTITY and key.type is Type.STRING)
-        if free and low < key.prior <= high and not _OWN.search(path) and _near(value, random.Random(0)) is not None:
-            found.setdefault(re.sub(r"\d+", "#", path), path)
-    return tuple(found.values())
-
-
-def _template(path: str, machine: Machine) -> str:
-    """The path for each GPU or rank, where it is of one of them."""
-    first = instances_of(path)[0] if "[" in path else ""
-    if first in machine.roles:
-        return path.replace(f"[{first}]", "[{rank}]", 1)
-    if path.startswith(("gpu[", "nvidia.gpu[")):
-        return path.replace(f"[{first}]", "[{gpu}]", 1)
-    return re.sub(r"^pci\[gpu\d+", "pci[gpu{gpu}", path)
-
-
-_VERSION = re.compile(r"\d+(?:\.\d+)+\Z")
-_HASH = re.compile(r"[0-9a-f]{32,64}\Z")
-
-
-def _near(value: Json, rng: random.Random) -> Pair | None:
-    """A value that is a few per cent off or the next release; None where no such value is harmless for certain."""
-    if isinstance(value, bool) or value is None:
-        return None
-    if isinstance(value, (int, float)):
-        if abs(value) < 200 or (isinstance(value, int) and value & (value - 1) == 0):
-            # Small numbers count things, and a power of two has no neighbour.
-            return None
-        other = type(value)(value * (1 + rng.uniform(0.005, 0.02)))
-        return _either((value, other), rng)
-    if isinstance(value, str):
-        if _VERSION.match(value):
-            return _bumped(value, rng)
-        if _HASH.match(value):
-            return value, deeds.digest(f"{value} {rng.random()}", len(value))
-    return None
 
 
 # -- what differs between repeats -----------------------------------------------------------------------------------
@@ -256,13 +175,13 @@ def _moving(machine: Machine, rng: random.Random) -> Deed | None:
     if machine.value(path) is None:
         return None
     before, after = rng.choice(_repeats()[path])
-    template = _template(path, machine)
-    return deeds.readings(machine, template, template, (before, after))
+    place = template(path, machine)
+    return deeds.readings(machine, place, place, (before, after))
 
 
 def _minor_package(machine: Machine, rng: random.Random) -> Deed | None:
     name = rng.choice(_minor(machine))
-    return deeds.package(machine, name, _bumped(str(machine.value(f"package[{name}].version")), rng))
+    return deeds.package(machine, name, bumped(str(machine.value(f"package[{name}].version")), rng))
 
 
 @cache
@@ -302,12 +221,12 @@ _SUSPICIOUS: tuple[tuple[Source, float], ...] = (
     (_driver, 2),
     (_commit, 5),
     (_tabled, 12),
-    (_declared(0.2, 1.0), 12),
+    (declared(0.2, 1.0), 12),
 )
 _REPEATS: tuple[tuple[Source, float], ...] = (
     (_moving, 6),
     (_minor_package, 7),
-    (_declared(-1.0, COSMETIC), 4),
+    (declared(-1.0, COSMETIC), 4),
     (_noise, 3),
 )
 
