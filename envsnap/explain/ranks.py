@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from weakref import WeakKeyDictionary
 
 from envsnap.explain.story import Facts
 from envsnap.keys import instances_of
@@ -22,10 +23,20 @@ def computing(roles: Collection[str]) -> list[str]:
     return list(roles)
 
 
-def ranks(facts: Facts) -> list[str]:
+_known: WeakKeyDictionary[Facts, tuple[str, ...]] = WeakKeyDictionary()
+
+
+def ranks(facts: Facts) -> tuple[str, ...]:
     """The roles of the processes that compute, in order; none where no process was looked at."""
+    # NOTE: every story asks, some of them for each variable.
+    if facts not in _known:
+        _known[facts] = _ranks(facts)
+    return _known[facts]
+
+
+def _ranks(facts: Facts) -> tuple[str, ...]:
     roles = {instances_of(path)[0]: None for path in facts.snapshot.paths if path.startswith("worker[")}
-    return sorted(computing(roles), key=_natural)
+    return tuple(sorted(computing(roles), key=_natural))
 
 
 def _natural(role: str) -> list[tuple[bool, int, str]]:

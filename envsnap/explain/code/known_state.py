@@ -22,7 +22,7 @@ def state_of(facts: Facts, defaults: Mapping[str, ast.expr]) -> State:
     return State(partial(_variable, facts, roles), partial(_argument, resolved, typed), defaults)
 
 
-def _variable(facts: Facts, roles: list[str], name: str) -> str | None:
+def _variable(facts: Facts, roles: tuple[str, ...], name: str) -> str | None:
     """Raises: NotKnown where some computing process's is not known, or where they differ."""
     found = {_in_worker(facts, role, name) for role in roles}
     if len(found) != 1:

@@ -28,8 +28,22 @@ def is_on(value: Json) -> bool:
 
 
 def argument(setting: Setting, *names: str) -> Json:
-    """The first of some arguments that a side is known to have; None where none is."""
-    return next((setting.arguments[name] for name in names if setting.arguments.get(name) is not None), None)
+    """The first of some arguments that a side is known to have, in whatever section; None where none is."""
+    for name in names:
+        if (value := setting.arguments.get(name)) is not None:
+            return value
+    for full, value in setting.arguments.items():
+        if "_config." in full and value is not None and any(name in argument_names(full) for name in names):
+            return value
+    return None
+
+
+def argument_names(full: str) -> tuple[str, ...]:
+    """The names that an argument goes by: `attention_config.backend`, `backend`, and `attention_backend` elsewhere."""
+    section, dot, name = full.rpartition(".")
+    if not dot or not section.endswith("_config"):
+        return (full,)
+    return full, name, f"{section.rpartition('.')[2].removesuffix('config')}{name}"
 
 
 def argument_changes(view: View, *patterns: str) -> list[Change]:
@@ -37,8 +51,8 @@ def argument_changes(view: View, *patterns: str) -> list[Change]:
     found = view.changed(*_ARGUMENTS)
     typed = [c for c in view.changes if c.leaf.startswith("[--")]
     return [
-        *(c for c in found if _named(instances_of(c.path)[-1], patterns)),
-        *(c for c in typed if _named(c.leaf[3:-1], patterns)),
+        *(c for c in found if _any_named(argument_names(instances_of(c.path)[-1]), patterns)),
+        *(c for c in typed if _any_named(argument_names(c.leaf[3:-1]), patterns)),
     ]
 
 
@@ -51,6 +65,10 @@ def package_changes(view: View, *patterns: str) -> list[Change]:
     """The changes of these distributions' versions and builds."""
     found = view.changed("package[].version", "package[].record_sha256", "package[].local_tag", "conda[].version")
     return [c for c in found if _named(instances_of(c.path)[0], patterns)]
+
+
+def _any_named(names: Iterable[str], patterns: Sequence[str]) -> bool:
+    return any(_named(name, patterns) for name in names)
 
 
 def _named(name: str, patterns: Sequence[str]) -> bool:

@@ -27,7 +27,7 @@ def tell(view: View) -> Iterator[Finding]:
     if files or typed:
         gone = any(after(c) is None for c in files)
         text = "The chat template is gone" if gone else "Another chat template makes other prompts"
-        weight = STRONG if accepted else WEAK if accepted is None else 0.0
+        weight = (STRONG if gone else FAIR) if accepted else WEAK if accepted is None else 0.0
         yield Clue(f"{text}: what is easily drafted changes with it.", weight, (*files, *typed))
     if asked and accepted:
         yield Clue("The benchmark formats or chooses its prompts otherwise, and acceptance moved.", FAIR, tuple(asked))

@@ -14,7 +14,7 @@ from envsnap.explain.explanation import Mistake
 from envsnap.explain.stories._drafts import draft_name, draft_of, target_names
 from envsnap.explain.stories._look import argument_changes
 from envsnap.explain.story import Clue, Facts, Finding, View
-from envsnap.explain.weights import FAIR, STRONG, WEAK
+from envsnap.explain.weights import FAIR, WEAK
 from envsnap.keys import instances_of, path_of
 from envsnap.reading import Json
 
@@ -42,7 +42,7 @@ def tell(view: View) -> Iterator[Finding]:
     of_draft = [c for c in moved if draft and instances_of(c.path)[0] == draft]
     of_target = [c for c in moved if instances_of(c.path)[0] in target_names(view.slow, view.settings[1])]
     accepted = view.symptom.moved("accept_length")
-    weight = STRONG if accepted else WEAK if accepted is None else 0.0
+    weight = FAIR if accepted else WEAK if accepted is None else 0.0
     if draft and of_target and not of_draft:
         yield Clue("The target changed and its draft did not: it was made for another one.", weight, tuple(of_target))
     elif of_draft and not of_target:

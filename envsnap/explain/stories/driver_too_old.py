@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from envsnap.explain.explanation import Mistake
 from envsnap.explain.stories._look import package_changes, version
-from envsnap.explain.story import Clue, Facts, Finding, View
-from envsnap.explain.weights import STRONG
+from envsnap.explain.story import Clue, Facts, Finding, View, after, before
+from envsnap.explain.weights import FAIR, STRONG
 
 CODE = "driver_too_old"
 NEEDS = ("nvml.cuda_driver_version", "record[].torch.cuda_version", "worker[].library[].version")
@@ -19,6 +19,14 @@ NEEDS = ("nvml.cuda_driver_version", "record[].torch.cuda_version", "worker[].li
 
 def tell(view: View) -> Iterator[Finding]:
     """Yield a runtime that the driver is too old for."""
+    older = [
+        c
+        for c in view.changed("nvml.driver_version", "nvidia.module_version")
+        if version(after(c))[:1] < version(before(c))[:1]
+    ]
+    if older:
+        text = f"The driver is of an older branch ({after(older[0])}, not {before(older[0])}), which few go back to"
+        yield Clue(f"{text}: what newer libraries count on is missing.", FAIR, tuple(older))
     old = [_too_old(facts) for facts in view.sides]
     if not old[1]:
         return

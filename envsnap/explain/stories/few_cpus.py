@@ -51,11 +51,9 @@ def _short(facts: Facts) -> str:
     quota = facts.get("cgroup.cpu_quota_cpus")
     if isinstance(quota, (int, float)) and quota < len(roles):
         return f"{len(roles)} ranks share a quota of {quota:g} CPUs"
-    if (
-        held
-        and all(held)
-        and len(union) < _ENOUGH * len(held)
-        and len(union) < (facts.get("cpu.threads_count") or 1 << 20)
-    ):
+    there = facts.get("cpu.threads_count")
+    if not held or not all(held) or not isinstance(there, int):
+        return ""
+    if len(union) < min(_ENOUGH * len(held), there):
         return f"{len(held)} ranks share {len(union)} CPUs"
     return ""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from envsnap.explain.stories._look import variable_changes
 from envsnap.explain.story import Clue, Facts, Finding, View, after, before
-from envsnap.explain.weights import FAIR
+from envsnap.explain.weights import STRONG
 from envsnap.keys import instances_of
 
 CODE = "gdr_distance"
@@ -34,25 +34,35 @@ def tell(view: View) -> Iterator[Finding]:
         yield Clue(
             "GPUs and RDMA adapters have no PCIe switch in common: direct RDMA goes over the host bridge, where it "
             "is often slower than through host memory.",
-            FAIR,
+            STRONG,
             tuple(found),
         )
 
 
 def _share_switch(facts: Facts) -> bool | None:
-    """Whether some adapter hangs on the same bridge as a GPU; None where bridges are not known."""
-    above: dict[str, set[str]] = {"gpu": set(), "nic": set()}
-    for path, address in facts.values("pci[].address").items():
-        name, _, place = instances_of(path)[0].partition("/")
-        if place.startswith("up") and name[:3] in above:
-            above[name[:3]].add(str(address))
-    if not above["gpu"] or not above["nic"]:
+    """Whether some adapter hangs on the same switch as a GPU; None where bridges are not known."""
+    levels: dict[str, set[str]] = {}
+    for path in facts.snapshot.values:
+        if path.startswith("pci["):
+            owner, _, level = instances_of(path)[0].partition("/up")
+            levels.setdefault(owner, set()).update({level} - {""})
+    gpus = [found for owner, found in levels.items() if owner.startswith("gpu")]
+    if not any(gpus) or not (facts.has("rdma.devices_count") or any(owner.startswith("nic") for owner in levels)):
         return None
-    roots = {str(a) for p, a in facts.values("pci[].address").items() if _is_last(facts, instances_of(p)[0])}
-    return bool((above["gpu"] & above["nic"]) - roots)
+    # NOTE: the last bridge is the root port; whoever has that one alone hangs on no switch.
+    if all(len(found) <= 1 for found in gpus):
+        return False
+    above = {kind: _switches(facts, levels, kind) for kind in ("gpu", "nic")}
+    return bool(above["gpu"] & above["nic"]) if above["gpu"] and above["nic"] else None
 
 
-def _is_last(facts: Facts, name: str) -> bool:
-    """Whether a bridge is the root port: no further one stands above it."""
-    owner, _, place = name.partition("/up")
-    return place.isdecimal() and f"pci[{owner}/up{int(place) + 1}].address" not in facts.snapshot.values
+def _switches(facts: Facts, levels: dict[str, set[str]], kind: str) -> set[str]:
+    """The addresses of the bridges above devices of a kind, without root ports."""
+    places = [
+        f"pci[{owner}/up{level}].address"
+        for owner, found in levels.items()
+        if owner.startswith(kind)
+        for level in found
+        if level.isdecimal() and str(int(level) + 1) in found
+    ]
+    return {str(address) for place in places if (address := facts.get(place)) is not None}

@@ -51,7 +51,7 @@ def _wrong(facts: Facts) -> dict[str, str]:
     for path, layer in facts.values("rdma[].port[].link_layer").items():
         device, port = instances_of(path)
         base = f"rdma[{device}].port[{port}]"
-        if layer == "Ethernet" and facts.get(f"{base}.state") == "ACTIVE":
+        if str(layer).lower() == "ethernet" and str(facts.get(f"{base}.state")).upper() == "ACTIVE":
             kind, family = (facts.get(f"{base}.gid[{index}].{name}") for name in ("type", "family"))
             if kind != "RoCE v2" or family not in (None, "ipv4"):
                 found[device] = f"{kind}, {family}" if kind else "empty"

@@ -10,36 +10,61 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from envsnap.explain.explanation import Mistake
+from envsnap.change import Change
+from envsnap.explain.explanation import Evidence, Mistake
 from envsnap.explain.ranks import ranks
-from envsnap.explain.stories._look import numbers, variable_changes, variables
-from envsnap.explain.story import Clue, Facts, Finding, View
-from envsnap.explain.weights import FAIR, STRONG
-from envsnap.keys import instances_of, path_of
+from envsnap.explain.stories._look import numbers, seen_as_change, variable_changes, variables
+from envsnap.explain.story import Facts, Finding, Together, View
+from envsnap.explain.weights import STRONG
+from envsnap.keys import Effect, instances_of, path_of
 from envsnap.reading import Json
 
 CODE = "gpu_per_rank"
-NEEDS = ("record[].rank[]", "record[].torch.device_index", "during.gpu[].utilization_median_percent", "worker[].env[]")
+NEEDS = ("record[].torch.device_index", "gpu[].compute_process_count")
+
+_SHOWN = ("record[].torch.device_index", "gpu[].compute_process_count")
 
 
 def tell(view: View) -> Iterator[Finding]:
     """Yield GPUs that more than one rank, or none, computes on."""
-    doubled = [_doubled(facts) for facts in view.sides]
-    changes = [
-        *variable_changes(view, "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "*LOCAL_RANK*", "NVIDIA_VISIBLE_DEVICES"),
-        *view.changed("worker[].gpu_devices", "record[].torch.device_name"),
-    ]
-    if doubled[1] and not doubled[0] and changes:
-        yield Clue(f"{doubled[1]}.", STRONG, tuple(changes))
-    elif doubled[0] and doubled[1]:
+    doubled = [_doubled(facts) or _crowded(facts) for facts in view.sides]
+    if doubled[0] and doubled[1]:
         yield Mistake(
             f"{doubled[1]} on both sides",
             "Set CUDA_VISIBLE_DEVICES before the process starts.",
             tuple(view.slow.values("record[].torch.device_index")),
         )
-    idle = [_idle(facts) for facts in view.sides]
-    if idle[1] and not idle[0] and changes and not doubled[1]:
-        yield Clue(f"GPU {', '.join(idle[1])} does nothing while the others work.", FAIR, tuple(changes))
+    elif doubled[1]:
+        changes = [
+            *variable_changes(view, "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "*LOCAL_RANK*"),
+            *view.changed("worker[].gpu_devices", "record[].torch.device_name"),
+            *_places(view),
+        ]
+        if changes:
+            yield Together(
+                f"{doubled[1][:1].lower()}{doubled[1][1:]}",
+                "Two ranks take turns on one GPU, and another one idles.",
+                tuple(changes),
+                (Effect.COMPUTE, Effect.MEMORY, Effect.COMMUNICATION),
+                (Evidence("Each rank had a GPU of its own on the fast side.", STRONG),),
+                prior=0.6,
+            )
+
+
+def _places(view: View) -> list[Change]:
+    """Where ranks compute, and how many processes a GPU has, as far as that differs."""
+    found = [p for key in _SHOWN for p in view.slow.values(key)]
+    return [change for path in sorted(found) if (change := seen_as_change(view, path)) is not None]
+
+
+def _crowded(facts: Facts) -> str:
+    """In words, where one GPU has the processes of several ranks and another one has none."""
+    counts = numbers(facts, "gpu[].compute_process_count")
+    roles = len(ranks(facts))
+    if roles < 2 or not counts or sum(counts.values()) != roles:
+        return ""
+    many = [instances_of(path)[0] for path, count in counts.items() if count > 1]
+    return f"Several ranks compute on GPU {', '.join(many)}" if many and 0 in counts.values() else ""
 
 
 def _doubled(facts: Facts) -> str:
@@ -54,11 +79,3 @@ def _doubled(facts: Facts) -> str:
         places[own, None] += 1
     shared = [str(place) for (place, _), count in places.items() if count > 1]
     return f"Several ranks compute on GPU {', '.join(shared)}" if shared else ""
-
-
-def _idle(facts: Facts) -> list[str]:
-    """GPUs that a rank should be on and that hardly do anything under load."""
-    used = numbers(facts, "during.gpu[].utilization_median_percent")
-    expected = len(ranks(facts))
-    idle = [instances_of(path)[0] for path, percent in used.items() if percent < 5]
-    return idle if idle and expected >= len(used) > len(idle) else []

@@ -20,42 +20,41 @@ CODE = "library_version"
 NEEDS = ("package[].version", "package[].local_tag", "worker[].library[].version", "library[].version",
          "nccl.rank[].version", "record[].torch.version")  # fmt: skip
 
-_VERSIONS = ("package[].version", "conda[].version", "library[].version", "worker[].library[].version",
-             "nccl.rank[].version", "nccl.ras.version", "nvml.driver_version", "record[].torch.version",
-             "record[].engine_version", "server[].version")  # fmt: skip
+_VERSIONS = ("package[].version", "conda[].version", "worker[].library[].version")
+_BUILT_FOR_CUDA = ("torch", "sgl-kernel", "sglang-kernel", "vllm", "flashinfer-python")
+_NOTABLE = 0.4
 _TAGS = ("package[].local_tag", "record[].torch.cuda_version", "record[].torch.hip_version")
 
 
 def tell(view: View) -> Iterator[Finding]:
     """Yield releases that went back, and mixes that nobody tested."""
-    for change in view.changed(*_VERSIONS):
-        then, now = version(before(change)), version(after(change))
-        if then and now and now < then and change.key.prior >= 0.25:
-            yield Clue(f"It is older than on the fast side ({after(change)}, not {before(change)}).", WEAK, (change,))
+    for name, changes in _older(view).items():
+        text = f"{name} is older than on the fast side ({after(changes[0])}, not {before(changes[0])})."
+        yield Clue(text, 0.0, tuple(changes))
     nccl = _nccl(view)
     built = [_built_with(facts) for facts in view.sides]
     own = [_mapped(facts) for facts in view.sides]
-    if nccl and built[1] and own[1] and own[1] != built[1] and own[0] == built[0]:
+    if nccl and built[1] and own[1] and own[1][:2] != built[1][:2] and own[0][:2] == built[0][:2]:
         yield Clue(
             f"torch was built and tested with NCCL {_dotted(built[1])}; the ranks have {_dotted(own[1])}.",
             FAIR,
             tuple(nccl),
         )
     for change in view.changed(*_TAGS):
-        if change.path.startswith("package[") and instances_of(change.path)[0] not in (
-            "torch",
-            "sgl-kernel",
-            "sglang-kernel",
-            "vllm",
-            "flashinfer-python",
-        ):
-            continue
-        lost = after(change) is None or str(after(change)) in ("cpu", "")
-        yield Clue(
-            f"Another build of the same release: {before(change) or 'none'} → {after(change) or 'none'}.",
-            STRONG if lost else FAIR,
-            (change,),
-        )
+        if not change.path.startswith("package[") or instances_of(change.path)[0] in _BUILT_FOR_CUDA:
+            lost = after(change) is None or str(after(change)) in ("cpu", "")
+            what = f"{before(change) or 'none'} → {after(change) or 'none'}"
+            yield Clue(f"Another build of the same release: {what}.", STRONG if lost else WEAK, (change,))
+
+
+def _older(view: View) -> dict[str, list[Change]]:
+    """Libraries of note that went back, by name. NOTE: as many causes are newer releases, so that it weighs nothing."""
+    found: dict[str, list[Change]] = {}
+    for change in view.changed(*_VERSIONS):
+        then, now = version(before(change)), version(after(change))
+        if then and now and now < then and change.key.prior >= _NOTABLE:
+            found.setdefault(instances_of(change.path)[-1].split("/")[0], []).append(change)
+    return found
 
 
 def _nccl(view: View) -> list[Change]:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envsnap.change import Change
-from envsnap.explain.explanation import Mistake
+from envsnap.explain.explanation import Evidence, Mistake
 from envsnap.explain.ranks import ranks
 from envsnap.explain.stories._look import variable_changes
-from envsnap.explain.story import Clue, Facts, Finding, View, after, before
+from envsnap.explain.story import Clue, Facts, Finding, Together, View, after, before
 from envsnap.explain.weights import FAIR, STRONG, WEAK
 from envsnap.keys import instances_of, path_of
 
@@ -61,19 +61,35 @@ def _elsewhere(view: View, kind: str, changes: list[Change]) -> Iterator[Finding
         yield Clue(
             "The CUDA driver library comes from a compatibility package, not from the driver.", STRONG, tuple(changes)
         )
-    elif moved and any(_in_packages(str(before(c))) and not _in_packages(str(after(c))) for c in moved):
-        how = variable_changes(view, *_PATHS)
-        by = f", since {instances_of(how[0].path)[-1]} changed" if how else ""
-        yield Clue(
-            f"The workers' {kind} is no longer that of the Python environment{by}: {after(moved[0])}.",
-            FAIR,
+    elif moved and (how := _led(variable_changes(view, *_PATHS), moved)):
+        name = instances_of(how[0].path)[-1]
+        yield Together(
+            f"{kind} from {_folder(str(after(moved[0])))}, by {name}",
+            "The workers run another build of the library than before.",
             (*changes, *how),
+            changes[0].key.effects,
+            (Evidence(f"{name} changed, and leads to that copy of {kind} now.", FAIR, (how[0].path, moved[0].path)),),
         )
+    elif moved and any(_in_packages(str(before(c))) and not _in_packages(str(after(c))) for c in moved):
+        text = f"The workers' {kind} is no longer that of the Python environment: {after(moved[0])}."
+        yield Clue(text, FAIR, tuple(changes))
     elif _apart(view.slow, kind) and not _apart(view.fast, kind):
         text = (
             f"The workers have {kind} {_own(view.slow, kind)} mapped, and installed is {_installed(view.slow, kind)}."
         )
         yield Clue(text, WEAK, tuple(changes))
+
+
+def _led(variables: list[Change], moved: list[Change]) -> list[Change]:
+    """The changed variables that name the place where a library comes from now, or named where it came from before."""
+    new, old = _folder(str(after(moved[0]))), _folder(str(before(moved[0])))
+
+    def leads(change: Change) -> bool:
+        then, now = (str(value or "") for value in (before(change), after(change)))
+        return (new in now and new not in then) or (old in then and old not in now)
+
+    names = {instances_of(c.path)[-1] for c in variables if leads(c)}
+    return [c for c in variables if instances_of(c.path)[-1] in names]
 
 
 def _apart(facts: Facts, kind: str) -> bool:

@@ -46,7 +46,9 @@ def tell(view: View) -> Iterator[Finding]:
             (Effect.COMMUNICATION, Effect.VERIFY),
             (Evidence(text, STRONG, tuple(c.path for c in lost)), *why),
         )
-    elif causes and view.setting.nvlink is not True:
+    elif (boot := _iommu(causes)) is not None:
+        yield boot
+    elif causes and (view.setting.nvlink is not True or view.setting.hosts != 1):
         settings = [c for c in causes if not c.path.startswith(("pci[", "kernel."))]
         yield Clue(
             f"{_words(causes)}: traffic between GPUs takes a longer way.", FAIR if settings else WEAK, tuple(causes)
@@ -62,6 +64,20 @@ def tell(view: View) -> Iterator[Finding]:
         shown = view.slow.values("pci[].acs_enabled") or view.slow.values("pci[].iommu_type")
         text = f"Traffic between GPUs takes a long way on both sides: {_slow_path(view.slow)}"
         yield Mistake(text, _ADVICE, tuple(shown))
+
+
+def _iommu(causes: Sequence[Change]) -> Together | None:
+    """How the machine was booted and how the IOMMU treats its devices since: one change."""
+    found = [c for c in causes if "iommu" in c.path]
+    if not {c.path.partition("[")[0] for c in found} >= {"pci", "kernel.parameter"}:
+        return None
+    return Together(
+        "the IOMMU translates",
+        "Each transfer between devices is looked up, and direct ones between GPUs may be impossible.",
+        tuple(found),
+        (Effect.COMMUNICATION, Effect.PREFILL),
+        (Evidence("A boot parameter of the IOMMU changed, and how it treats the GPUs.", FAIR),),
+    )
 
 
 def _causes(view: View) -> list[Change]:

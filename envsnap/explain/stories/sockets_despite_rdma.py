@@ -74,12 +74,16 @@ def _without_log(view: View, causes: list[Change], plugins: list[Change]) -> Ite
         how = variable_changes(view, "LD_LIBRARY_PATH")
         text = "NCCL's network plug-in was mapped before and is not now"
         yield Clue(f"{text}{', and LD_LIBRARY_PATH changed' if how else ''}.", STRONG, (*plugins, *how))
-    down = [c for c in of_pattern(causes, "rdma[].port[].state") if after(c) not in (None, "ACTIVE")]
+    down = [c for c in of_pattern(causes, "rdma[].port[].state") if after(c) is not None and not _is_active(after(c))]
     if down:
         yield Clue("An RDMA port is no longer active.", FAIR, tuple(down))
     named = variable_changes(view, "NCCL_IB_HCA")
     if named and (missing := _missing_adapters(view.slow)):
         yield Clue(f"NCCL_IB_HCA names {', '.join(missing)}, which this host does not have.", STRONG, tuple(named))
+
+
+def _is_active(state: object) -> bool:
+    return str(state).upper() == "ACTIVE"
 
 
 def _is_socket(value: object) -> bool:
@@ -96,7 +100,7 @@ def _is_on_sockets(facts: Facts) -> bool:
 
 
 def _has_rdma(facts: Facts) -> bool:
-    return any(state == "ACTIVE" for state in facts.values("rdma[].port[].state").values()) and not is_on(
+    return any(map(_is_active, facts.values("rdma[].port[].state").values())) and not is_on(
         variable(facts, "NCCL_IB_DISABLE")
     )
 

@@ -37,12 +37,19 @@ def tell(view: View) -> Iterator[Finding]:
             tuple(view.slow.values("record[].torch.num_threads")),
         )
     late = [_late(facts) for facts in view.sides]
-    if late[1] and not late[0] and (threads or settings):
-        yield Clue(f"{late[1]}: it was set after the library was imported.", FAIR, (*threads, *settings))
+    if late[1] and not late[0] and threads:
+        yield Clue(f"{late[1]}: it was set after the library was imported.", STRONG, (*threads, *settings))
+    elif settings and not threads and _known(view):
+        yield Clue("torch runs as many threads as before, whatever the variable says.", -FAIR, tuple(settings))
     elif threads and not settings:
         yield Clue(
             "Threads changed, and no variable of them did: something sets them in the process.", WEAK, tuple(threads)
         )
+
+
+def _known(view: View) -> bool:
+    """Whether both sides say how many threads torch has."""
+    return all(facts.has("record[].torch.num_threads") for facts in view.sides)
 
 
 def _crowded(facts: Facts) -> str:

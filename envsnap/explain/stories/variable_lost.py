@@ -25,6 +25,8 @@ from envsnap.workers.engine_writes import writer
 CODE = "variable_lost"
 NEEDS = ("worker[].env[]",)
 
+_LOST = 0.5
+"""Prior of a variable that does not arrive, whatever its name: somebody meant the workers to have it."""
 _NOTABLE = 0.4
 """Prior of a variable from which it is worth a mistake of its own where it is lost on both sides."""
 
@@ -49,6 +51,7 @@ def tell(view: View) -> Iterator[Finding]:
             changes,
             effects,
             (Evidence(text, STRONG, tuple(path for name in names if (path := _above(view.slow, name)))),),
+            prior=max(_LOST, *(c.key.prior for c in changes)),
         )
     yield from _on_both(view, set(lost))
 

@@ -252,6 +252,7 @@ BEHIND = {**CLUSTER, "pci[gpu0].address": "0000:12:00.0", "pci[gpu0/up1].address
 PEERMEM = {"rdma.peer_memory_loaded": False}, {"rdma.peer_memory_loaded": True}
 case("gdr_distance", "over the host bridge", APART, *PEERMEM, Clue, "no PCIe switch in common", "peer_memory")
 case("gdr_distance", "behind one switch", BEHIND, *PEERMEM)
+case("gdr_distance", "on one machine", {**APART, "server[0].argument[nnodes]": 1}, *PEERMEM)
 
 GUEST, METAL = {"platform.virtualization": "kvm"}, {"platform.virtualization": "none"}
 case(

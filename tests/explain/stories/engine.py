@@ -215,7 +215,7 @@ case(
     Clue,
     "its draft did not",
     "model[target].revision",
-    weight=STRONG,
+    weight=FAIR,
     figures=ACCEPTANCE,
 )
 case(

@@ -29,7 +29,18 @@ case(
     Clue,
     "after the library was imported",
     "num_threads",
-    weight=FAIR,
+    weight=STRONG,
+)
+case(
+    "threads",
+    "a variable that changes nothing",
+    {**TWO, **ranks(2, {THREADS: 8})},
+    {},
+    ranks(2, {"worker[{r}].env[OMP_NUM_THREADS]": "4"}),
+    Clue,
+    "as many threads as before",
+    "OMP_NUM_THREADS",
+    weight=-FAIR,
 )
 case(
     "threads",

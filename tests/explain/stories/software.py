@@ -20,7 +20,7 @@ case(
     Clue,
     "older than",
     "torch",
-    weight=WEAK,
+    weight=0.0,
 )
 case("library_version", "newer", TWO, {"package[torch].version": "2.8.0"}, {"package[torch].version": "2.9.1"})
 case(

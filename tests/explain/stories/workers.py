@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envsnap.explain import Clue, Mistake, Together
-from envsnap.explain.weights import FAIR, STRONG
+from envsnap.explain.weights import STRONG
 from tests.explain.stories.case import FOUR, LAUNCHER, TWO, Table, gpus, ranks
 
 case = Table()
@@ -75,11 +75,17 @@ case(
     "the system's",
     TWO,
     ranks(2, {LIB + "path": WHEEL, LIB + "version": "2.27.5"}),
-    ranks(2, {LIB + "path": SYSTEM, LIB + "version": "2.26.2", "worker[{r}].env[LD_LIBRARY_PATH]": "/usr/lib"}),
-    Clue,
-    "no longer that of the Python environment, since LD_LIBRARY_PATH",
+    ranks(
+        2,
+        {
+            LIB + "path": SYSTEM,
+            LIB + "version": "2.26.2",
+            "worker[{r}].env[LD_LIBRARY_PATH]": "/usr/lib/x86_64-linux-gnu",
+        },
+    ),
+    Together,
+    "LD_LIBRARY_PATH changed, and leads to that copy of nccl",
     "library[nccl/0].path",
-    weight=FAIR,
 )
 case(
     "mapped_library",
@@ -129,8 +135,8 @@ case(
     {**TWO, **ranks(2, GPU)},
     {"worker[scheduler_TP0].env[CUDA_VISIBLE_DEVICES]": "0", "worker[scheduler_TP1].env[CUDA_VISIBLE_DEVICES]": "1"},
     ranks(2, {"worker[{r}].env[CUDA_VISIBLE_DEVICES]": "0"}),
-    Clue,
-    "Several ranks compute on GPU 0",
+    Together,
+    "several ranks compute on GPU 0",
     "CUDA_VISIBLE_DEVICES",
 )
 case(
