@@ -48,24 +48,33 @@ def read(host: Host, scope: Scope) -> list[Record]:
         if not scope.records:
             raise
         return _ended(host, scope.records)
-    expected = _expected(taken, scope)
+    expected = _expected(taken, scope, host.environ().get(VARIABLE, ""))
     if not expected:
         raise Missing(Why.OFF, f"no process of interest was started with {VARIABLE}=DIR")
     return _running(host, expected)
 
 
-def _expected(taken: Census, scope: Scope) -> list[_Expected]:
-    directories = {process.pid: _directory(taken, process) for process in taken.processes}
+def _expected(taken: Census, scope: Scope, own: str) -> list[_Expected]:
+    directories: dict[int, str | None] = {process.pid: _directory(taken, process) for process in taken.processes}
+    parents = {process.pid: process.parent for process in taken.processes}
     found = []
     for process in taken.processes:
-        # What cannot be known of a retitled process holds for it as for the one that started it.
-        directory = directories[process.pid]
-        directory = directories.get(process.parent) if directory is None else directory
-        directory = directory or scope.records
+        # Where it cannot be known of a retitled process, it holds as for the one that started it, or for us: one
+        # script may have started both.
+        known = (directories[pid] for pid in _upwards(process.pid, parents))
+        directory = next((place for place in known if place is not None), own) or scope.records
         role = taken.roles[process.pid]
         if directory and not process.zombie and not _HELPER.match(role) and _is_python(process, taken.mapped):
             live = isinstance(taken.live[process.pid], Environment)
             found.append(_Expected(process, role, directory, live))
+    return found
+
+
+def _upwards(pid: int, parents: Mapping[int, int]) -> list[int]:
+    """A process and those above it, as far as they are known; a circle, which only a false record can make, ends."""
+    found = [pid]
+    while (pid := parents[pid]) in parents and pid not in found:
+        found.append(pid)
     return found
 
 
@@ -195,19 +204,11 @@ def _ended(host: Host, directory: str) -> list[Record]:
     if not processes:
         raise Missing(Why.ABSENT, f"{directory} holds no record that can be used")
     parents = {pid: process.parent for pid, (process, _) in processes.items()}
-    root = _root(next(iter(processes)), parents)
-    members = [process for pid, (process, _) in processes.items() if _root(pid, parents) == root]
+    root = _upwards(next(iter(processes)), parents)[-1]
+    members = [process for pid, (process, _) in processes.items() if _upwards(pid, parents)[-1] == root]
     members.sort(key=lambda process: (process.pid != root, process.start_ticks, process.pid))
     named = roles.assign([Group(tuple(members), (), named=True)], {})
     return [replace(processes[process.pid][1], role=named[process.pid]) for process in members]
-
-
-def _root(pid: int, parents: Mapping[int, int]) -> int:
-    seen = set()
-    while parents.get(pid) in parents and pid not in seen:
-        seen.add(pid)
-        pid = parents[pid]
-    return pid
 
 
 def _process(found: Mapping[str, Json]) -> Process | None:

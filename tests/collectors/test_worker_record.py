@@ -19,8 +19,10 @@ from envsnap.reading import Error, Missing, Unavailable, Value, Why
 from envsnap.scope import Scope
 from envsnap.snapshot import Section
 from envsnap.workers import records
+from envsnap.workers.census import Census
+from envsnap.workers.live_env import Environment
 from envsnap.workers.record_file import Record
-from envsnap.workers.records import _Expected, _file, _place
+from envsnap.workers.records import _Expected, _expected, _file, _place
 from envsnap.workers.tree import Process
 from tests.fakes import FakeHost
 from tests.integrations.recording import QUICK, environment, wait_for
@@ -244,6 +246,29 @@ def test_the_empty_machine_has_no_error() -> None:
     for scope in (Scope(), Scope(pids=(1,)), Scope(records="/gone")):
         with pytest.raises(Missing):
             list(worker_record.collect(FakeHost(), scope))
+
+
+def test_where_the_environment_is_not_known_the_parents_counts_and_then_ours() -> None:
+    def directories(live: dict[int, Any], own: str = "") -> dict[str, str]:
+        controller, tracker = replace(process(2), parent=1), replace(process(3), parent=1)
+        processes = (process(1), controller, tracker, replace(process(4), parent=2))
+        roles = {1: "main", 2: "controller", 3: "resource_tracker", 4: "scheduler_TP0"}
+        unknown = Unavailable(Why.DENIED)
+        everywhere = {pid: live.get(pid, unknown) for pid in roles}
+        taken = Census(
+            processes, roles, everywhere, dict.fromkeys(roles, unknown), dict.fromkeys(roles, unknown), {}, 0
+        )
+        return {one.role: one.directory for one in _expected(taken, Scope(), own)}
+
+    everyone = ("main", "controller", "scheduler_TP0")
+    asked = Environment({"ENVSNAP_RECORD": "/r"})
+    assert directories({1: asked}) == dict.fromkeys(everyone, "/r")
+    assert directories({1: asked, 2: Environment({})}) == {"main": "/r"}
+    assert directories({1: asked, 4: Environment({})}) == {"main": "/r", "controller": "/r"}
+    assert directories({1: Environment({"ENVSNAP_RECORD": "/r", "ENVSNAP_DISABLE": "1"})}) == {}
+    assert directories({}) == {}
+    assert directories({}, "/own") == dict.fromkeys(everyone, "/own")
+    assert directories({1: Environment({})}, "/own") == {}
 
 
 # -- containers: by the shape of /proc alone ----------------------------------------------------------------------
