@@ -4,6 +4,11 @@ Nothing happens unless the environment variable ENVSNAP_RECORD names a directory
 writes there, for its owner alone, what cannot be seen as well from outside: see `recorder`. It never raises into the
 process that it is in, and runs nothing on that process's own thread but at the moment when it is ready.
 
+    ENVSNAP_RECORD                   the directory; made for its owner alone where it is missing
+    ENVSNAP_RECORD_CODE              trees whose code is watched line by line, separated by colons, or `off` (`trees`)
+    ENVSNAP_RECORD_SETTLE_SECONDS    10: how long a process runs before it is recorded, if nobody says that it is ready
+    ENVSNAP_RECORD_INTERVAL_SECONDS  5: how often a record is renewed
+
 Two ways lead here: entry points that an engine loads by itself (`engines`), and a directory to put first on
 PYTHONPATH (`site_directory`). Of the rest of envsnap only the rules of redaction are used, from the first record on.
 """
