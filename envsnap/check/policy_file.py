@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +45,18 @@ def load(file: str | Path, profiles: Sequence[str] = ()) -> Policy:
 
 def contradictions(requirements: Sequence[Requirement]) -> list[str]:
     """A sentence for each two requirements under the same conditions that nothing could meet."""
-    found = []
-    wild = [r for r in requirements if r.selector.path is None]
+    by_text: dict[str, list[int]] = {}
     for number, one in enumerate(requirements):
-        others = (r for r in (wild if one.selector.path else requirements[number:]) if r is not one)
-        for other in (one, *others):
-            if one.applies_when == other.applies_when and overlap(one.selector, other.selector) and _clash(one, other):
-                found.append(_clash_text(one, other))
-    return list(dict.fromkeys(found))
+        by_text.setdefault(one.selector.path or one.selector.text, []).append(number)
+    wild = [number for number, one in enumerate(requirements) if one.selector.path is None]
+    pairs = {pair for same in by_text.values() for pair in combinations_with_replacement(same, 2)}
+    pairs |= {(min(w, n), max(w, n)) for w in wild for n in range(len(requirements))}
+    several = ((requirements[a], requirements[b]) for a, b in sorted(pairs))
+    return [
+        _clash_text(one, other)
+        for one, other in several
+        if one.applies_when == other.applies_when and overlap(one.selector, other.selector) and _clash(one, other)
+    ]
 
 
 def _clash(one: Requirement, other: Requirement) -> bool:

@@ -20,7 +20,8 @@ from envsnap.check.wanted import Wanted
 from envsnap.collectors import key_for, keys, section_of
 from envsnap.fold import fold
 from envsnap.keys import Key, Kind, Type, pattern_of
-from envsnap.reading import Json, Reading, Unavailable, Unset, Value, Why
+from envsnap.reading import Error, Json, Reading, Unavailable, Unknown, Unset, Value, Why
+from envsnap.redact import comparable
 from envsnap.snapshot import Snapshot
 from envsnap.wording import absence_text, plural, printable, shorten, value_text
 
@@ -148,7 +149,7 @@ def _of_path(requirement: Requirement, path: str, snapshot: Snapshot, baseline: 
         if isinstance(reading, Value):
             return _broken(requirement), f"is {_shown(key, reading)}, required to be unset"
         gone = isinstance(reading, Unset) or (isinstance(reading, Unavailable) and reading.why is Why.ABSENT)
-        return None if gone else (Status.UNKNOWN, f"could not be read: {absence_text(reading)}")
+        return None if gone else (Status.UNKNOWN, f"could not be read: {_why(path, reading, snapshot)}")
     if requirement.same_as_baseline and (verdict := _as_before(requirement, path, reading, baseline)):
         return verdict
     if not (requirement.tests or requirement.present):
@@ -160,7 +161,13 @@ def _of_path(requirement: Requirement, path: str, snapshot: Snapshot, baseline: 
     wanted = words(key, requirement.tests) or "a value"
     if isinstance(reading, Unset):
         return _broken(requirement), f"is unset, required {wanted}"
-    return Status.UNKNOWN, f"could not be read, required {wanted}: {absence_text(reading)}"
+    return Status.UNKNOWN, f"could not be read, required {wanted}: {_why(path, reading, snapshot)}"
+
+
+def _why(path: str, reading: Unavailable | Error | Unset | Unknown, snapshot: Snapshot) -> str:
+    """Why there is no value; of a section that was not read, the section's reason."""
+    found = gaps(snapshot, pattern_of(path)) if isinstance(reading, Unknown) else []
+    return found[0].why if found else absence_text(reading)
 
 
 def _as_before(requirement: Requirement, path: str, now: Reading, baseline: Snapshot | None) -> Verdict | None:
@@ -172,6 +179,8 @@ def _as_before(requirement: Requirement, path: str, now: Reading, baseline: Snap
     if not isinstance(now, (Value, Unset)):
         return Status.UNKNOWN, f"could not be compared: {absence_text(now)}"
     if isinstance(then, Value) and isinstance(now, Value):
+        if not comparable(then.value, now.value):
+            return Status.UNKNOWN, "could not be compared: its secret was hashed with another key"
         same = holds(key, now.value, {"equals": then.value}, requirement.tolerance)
     else:
         same = type(then) is type(now)

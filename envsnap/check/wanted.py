@@ -18,7 +18,7 @@ _ENGINES = (
 )
 _PORTS = {"sglang": 30000, "vllm": 8000}
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
-_PYTHON = re.compile(r"(?:.*/)?python[0-9.]*\Z")
+_PROGRAM = re.compile(r"(?:.*/)?(?:python[0-9.]*|sglang|vllm)\Z")
 _WRAPPERS = {"env", "exec", "nice", "nohup", "setsid", "stdbuf", "time"}
 _DRAFTS = {"--speculative-draft-model-path", "--speculative-draft-model", "--speculative-model",
            "--speculative-config", "-sc"}  # fmt: skip
@@ -113,8 +113,7 @@ class Wanted:
     @property
     def python(self) -> str:
         """The interpreter that it runs, or the program whose interpreter it is; empty where neither is clear."""
-        program = next((word for word in self.argv if not _is_prefix(word)), "")
-        return program if _PYTHON.match(program) or any(name.fullmatch(program) for _, name in _ENGINES) else ""
+        return next((word for word in self.argv if _PROGRAM.match(word)), "")
 
 
 def read_command(command: str | Sequence[str]) -> Wanted:

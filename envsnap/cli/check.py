@@ -116,9 +116,12 @@ def _explain(code: str) -> int:
         )
     rule = rules.rule(code)
     when = "of running workers, with --after" if rules.moment(rule) == rules.AFTER else "before a start"
-    needs = ", ".join((*rule.NEEDS, *rules.uses(rule)))
-    emit([[((rule.__doc__ or "").strip(), "")], [(f"\nA problem is an {rule.SEVERITY}; judged {when}.", "dim")]])
-    emit([[(f"It looks at {needs}.", "dim")]])
+    about = [
+        "",
+        f"What it objects to counts as: {rule.SEVERITY}, unless it says otherwise. It is asked {when}.",
+        f"It looks at {', '.join((*rule.NEEDS, *rules.uses(rule)))}.",
+    ]
+    emit([[(line, "")] for line in (rule.__doc__ or "").strip().split("\n")] + [[(line, "dim")] for line in about])
     return EXIT_OK
 
 

@@ -2,8 +2,8 @@
 
 Some numbers end a GPU's use (79 fell off the bus, 48 and 95 memory errors, 119 and 120 its system processor does not
 answer), others are of a single program (13, 31, 43, 45: not counted), the rest is worth a look. A GPU that was reset
-since may be well again: say so with a waiver. NVIDIA's Xid catalogue explains each number; `dmesg | grep Xid` has the
-lines. The kernel log needs root on many systems, and containers do not show it.
+since may be well again: say so with a waiver. Fix: NVIDIA's Xid catalogue says for each number what to do;
+`dmesg | grep Xid` has the lines. The kernel log needs root on many systems, and containers do not show it.
 """
 
 from __future__ import annotations
