@@ -7,8 +7,8 @@ its files' hash: each is one thing that somebody did, and one thing that can be 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from envsnap.change import Change
 from envsnap.explain.explanation import Evidence
@@ -17,17 +17,23 @@ from envsnap.explain.titles import mechanism_of, title_of
 from envsnap.keys import Effect, Lever, pattern_of
 from envsnap.reading import Unset, Value
 
+_TELLING = 0.7
+"""Share of the highest prior of a bundle from which a change counts: a driver's name matters, its compiler hardly."""
 NOTABLE = 0.25
 """Prior from which a package is a suspect of its own; the others are one together."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A bundle on its way to be a suspect. `evidence` is what stories and the bundling itself say."""
+    """A bundle on its way to be a suspect. `evidence` is what stories and the bundling itself say.
+
+    `telling` are the changes that are likeliest to be the cause, the likeliest first; the others accompany them.
+    """
 
     id: str
     title: str
     changes: tuple[Change, ...]
+    telling: tuple[Change, ...]
     prior: float
     effects: tuple[Effect, ...]
     mechanism: str
@@ -38,7 +44,7 @@ class Candidate:
     @property
     def principal(self) -> Change:
         """The change that is likeliest to be the cause."""
-        return max(self.changes, key=lambda c: c.key.prior)
+        return self.telling[0]
 
     @property
     def lever(self) -> Lever | None:
@@ -64,6 +70,7 @@ def gather(changes: Sequence[Change]) -> list[Candidate]:
         homes.setdefault(home_of(change), []).append(change)
     _minor_packages(homes)
     _with_torch(homes)
+    _clocks(homes)
     _with_repository(homes)
     _lost(homes)
     return [candidate(home, members) for home, members in homes.items()]
@@ -72,21 +79,19 @@ def gather(changes: Sequence[Change]) -> list[Candidate]:
 def candidate(home: str, changes: Sequence[Change]) -> Candidate:
     """One candidate of these changes."""
     ordered = sorted(changes, key=lambda c: (-c.key.prior, c.path, c.leaf))
-    effects = dict.fromkeys(effect for c in _telling(ordered) for effect in c.key.effects)
+    # NOTE: what came along with a package or a setting does not stand for it: torch acts on more than its NCCL does.
+    own = [c for c in ordered if home_of(c) == home] or ordered
+    telling = [c for c in own if c.key.prior >= own[0].key.prior * _TELLING]
+    effects = tuple(dict.fromkeys(effect for c in telling for effect in c.key.effects))
     return Candidate(
         id=home,
         title=title_of(home, ordered),
         changes=tuple(ordered),
-        prior=max(c.key.prior for c in ordered),
-        effects=tuple(effects),
-        mechanism=mechanism_of(ordered[0], tuple(effects)),
+        telling=tuple(telling),
+        prior=own[0].key.prior,
+        effects=effects,
+        mechanism=mechanism_of(own[0], effects),
     )
-
-
-def _telling(ordered: Sequence[Change]) -> list[Change]:
-    """The changes whose effects are those of the bundle: a driver's name matters, its build compiler hardly."""
-    best = ordered[0].key.prior
-    return [c for c in ordered if c.key.prior >= best * 0.7]
 
 
 def _minor_packages(homes: dict[str, list[Change]]) -> None:
@@ -102,6 +107,13 @@ def _with_torch(homes: dict[str, list[Change]]) -> None:
             # NOTE: only where a package moved; a library that is mapped from elsewhere did not come with torch.
             if any(c.path.startswith("package[") for c in homes.get(home, ())):
                 torch += homes.pop(home)
+
+
+def _clocks(homes: dict[str, list[Change]]) -> None:
+    """Clocks that were set or limited, and what they then were under load."""
+    for home in ("clocks_set", "power_limit"):
+        if home in homes and "load:clocks" in homes:
+            homes[home] += homes.pop("load:clocks")
 
 
 def _with_repository(homes: dict[str, list[Change]]) -> None:
@@ -122,18 +134,3 @@ def _lost(homes: dict[str, list[Change]]) -> None:
     for family, names in families.items():
         if len(names) > 1:
             homes[f"lost:{family}"] = [c for name in names for c in homes.pop(name)]
-
-
-def together(parts: Iterable[Candidate], id: str) -> Candidate:
-    """Several candidates as one: what the likeliest of them says holds for all."""
-    ordered = sorted(parts, key=lambda c: -c.prior)
-    first = ordered[0]
-    changes = tuple(c for part in ordered for c in part.changes)
-    effects = tuple(dict.fromkeys(e for part in ordered for e in part.effects))
-    evidence = tuple(e for part in ordered for e in part.evidence)
-    return replace(first, id=id, changes=changes, effects=effects, evidence=evidence)
-
-
-def by_change(candidates: Sequence[Candidate]) -> Mapping[tuple[str, str], int]:
-    """Which candidate holds a change, by the change's path and leaf: its index."""
-    return {(c.path, c.leaf): i for i, each in enumerate(candidates) for c in each.changes}

@@ -15,9 +15,10 @@ from envsnap.explain.explanation import Evidence
 from envsnap.explain.harm import Towards, clearest, known
 from envsnap.explain.limits import NOTHING, Bound, bound_of
 from envsnap.explain.past import Memory
+from envsnap.explain.releases import Step, step_of
 from envsnap.explain.story import View
 from envsnap.explain.symptom import Symptom
-from envsnap.explain.weights import Weights
+from envsnap.explain.weights import FAIR, Weights
 from envsnap.keys import Effect, pattern_of
 
 STEP = frozenset({Effect.COMMUNICATION, Effect.VERIFY, Effect.DRAFT, Effect.HOST_LAUNCH, Effect.COMPUTE, Effect.MEMORY})
@@ -27,6 +28,11 @@ _UNIFORM = frozenset({Effect.COMPUTE, Effect.MEMORY})
 _SPECULATION = frozenset({Effect.ACCEPTANCE, Effect.DRAFT, Effect.VERIFY})
 _BEFORE_DECODING = frozenset({Effect.PREFILL, Effect.STORAGE})
 _LINKS = frozenset({"pcie", "pci:iommu"})
+
+_NOTHING_ACCEPTED = 1.05
+"""An accept length up to which every draft is refused: one side computes nonsense."""
+
+_HARMLESS_TO_RESULTS = frozenset({"pcie", "clocks", "power", "host", "neighbour"})
 
 NOTICED = 0.04
 """A slowdown (as a logarithm) of the control pair that has to be explained."""
@@ -64,6 +70,8 @@ def weigh(candidate: Candidate, view: View, memory: Memory, weights: Weights) ->
         *_control(candidate, view.symptom, weights),
         *_size(bound, view.symptom, weights),
         *_shown(candidate, view, weights),
+        *_release(candidate, weights),
+        *_failed(candidate, view.symptom, weights),
         *memory.about(candidate.principal),
     ]
     return Weighed(candidate, tuple(replace(e, paths=e.paths or candidate.paths[:1]) for e in found), bound)
@@ -71,25 +79,60 @@ def weigh(candidate: Candidate, view: View, memory: Memory, weights: Weights) ->
 
 def _value(candidate: Candidate, view: View, weights: Weights) -> Iterator[Evidence]:
     """By which value is the slow one."""
-    best = candidate.principal.key.prior
-    telling = [c for c in candidate.changes if c.key.prior >= best * 0.7]
-    found = clearest([known(c, view.setting) for c in telling])
+    found = clearest([known(c, view.setting) for c in candidate.telling])
     harms = weights.harms
     match found.towards:
         case Towards.SLOW:
             says = found.says or "It went to the slower value."
-            yield Evidence(says, harms.severe if found.severe else harms.slow)
+            yield Evidence(says, harms.guessed if found.guessed else harms.severe if found.severe else harms.slow)
+        case Towards.FAST if view.symptom.failure or _all_refused(view.symptom) or _told(candidate):
+            pass  # the faster way may be the wrong one, and what several readings say together counts for more
         case Towards.FAST:
             yield Evidence("It went to the faster value, which a slow run seldom has.", harms.fast)
         case Towards.NEITHER:
             yield Evidence(found.says, harms.harmless)
 
 
+def _told(candidate: Candidate) -> bool:
+    """Whether a story speaks for it."""
+    return any(e.weight >= FAIR for e in candidate.evidence)
+
+
+def _all_refused(symptom: Symptom) -> bool:
+    """Whether every draft is refused on the slow side: then one side computes nonsense."""
+    return "accept_length" in symptom.figures and symptom.figures["accept_length"][1] < _NOTHING_ACCEPTED
+
+
+def _is_exchange(candidate: Candidate) -> bool:
+    """Whether it acts on the exchange between ranks, rather than on that as on everything else."""
+    held = {*candidate.effects}
+    return candidate.effects[:1] == (Effect.COMMUNICATION,) and not held & {Effect.DRAFT, Effect.ACCEPTANCE}
+
+
+def _release(candidate: Candidate, weights: Weights) -> Iterator[Evidence]:
+    """By how far a version moved."""
+    sizes = weights.releases
+    match step_of(candidate.telling, driver=candidate.id == "driver"):
+        case Step.MAJOR:
+            yield Evidence("It is another major release.", sizes.major)
+        case Step.MINOR:
+            yield Evidence("It is another minor release.", sizes.minor)
+        case Step.FIX:
+            yield Evidence("It is a bug-fix release of the same branch.", sizes.fix)
+        case Step.BUILD:
+            yield Evidence("It is another build of the same release.", sizes.build)
+
+
+def _failed(candidate: Candidate, symptom: Symptom, weights: Weights) -> Iterator[Evidence]:
+    if symptom.failure and _is_exchange(candidate):
+        yield Evidence("Hangs and crashes come from the exchange between ranks oftener than from elsewhere.",
+                       weights.mechanism.failed)  # fmt: skip
+
+
 def _setting(candidate: Candidate, view: View, weights: Weights) -> Iterator[Evidence]:
     """By what the engine was told to do."""
     effects, setting = candidate.effects, view.setting
-    leads = effects[:1] == (Effect.COMMUNICATION,)
-    if leads and setting.ranks == 1:
+    if _is_exchange(candidate) and setting.ranks == 1:
         yield Evidence("There is one rank alone, which exchanges nothing.", weights.mechanism.alone)
     if _is_speculation(effects) and setting.speculative is False:
         yield Evidence("Nothing is speculated.", weights.mechanism.alone)
@@ -119,14 +162,18 @@ def _terms(candidate: Candidate, symptom: Symptom, weights: Weights) -> Iterator
         else:
             yield from _part(effects, symptom, weights)
     elif accept and step is False:
+        if _all_refused(symptom) and class_of(candidate) not in _HARMLESS_TO_RESULTS:
+            return  # wrong results of whatever computes or communicates end there
         if effects & {Effect.ACCEPTANCE, Effect.WORKLOAD}:
             yield Evidence(f"{_moved(symptom, 'accept_length')}, which it acts on.", sizes.fits_closely)
         else:
             yield Evidence(f"{_moved(symptom, 'accept_length')}; a step takes no longer, and that is what it acts on.",
                            sizes.cannot)  # fmt: skip
     elif (symptom.slowdown or 0.0) < NOTICED and symptom.terms.get("prefill", 0.0) >= NOTICED:
-        fits = bool(effects & {Effect.PREFILL, Effect.WORKLOAD, Effect.STORAGE})
-        yield Evidence(f"{_moved(symptom, 'prefill')} alone.", sizes.fits_closely if fits else sizes.unlikely)
+        if effects & {Effect.PREFILL, Effect.WORKLOAD, Effect.STORAGE}:
+            yield Evidence(f"{_moved(symptom, 'prefill')} alone, which it acts on.", sizes.fits_closely)
+        elif not effects & {Effect.COMPUTE, Effect.HOST_LAUNCH}:
+            yield Evidence(f"{_moved(symptom, 'prefill')} alone; it acts on decoding.", sizes.unlikely)
 
 
 def _part(effects: set[Effect], symptom: Symptom, weights: Weights) -> Iterator[Evidence]:
@@ -196,25 +243,42 @@ def _size(bound: Bound | None, symptom: Symptom, weights: Weights) -> Iterator[E
 
 
 def _shown(candidate: Candidate, view: View, weights: Weights) -> Iterator[Evidence]:
-    """By what else showed under load."""
-    effects = set(candidate.effects)
+    """By what else showed under load: who waits for whom."""
+    if not candidate.effects or Effect.VALIDITY in candidate.effects or candidate.id.startswith("load:"):
+        return
+    sizes = weights.mechanism
+    waiting = _waiting(view)
+    if waiting is None:
+        return
+    says, acts = waiting
+    if _is_exchange(candidate) if acts == {Effect.COMMUNICATION} else candidate.effects[0] in acts:
+        yield Evidence(says, sizes.shows)
+    elif not acts & {*candidate.effects}:
+        yield Evidence(f"{says} That is not what it acts on.", sizes.shows_other)
+
+
+_KERNELS = frozenset({Effect.COMPUTE, Effect.MEMORY, Effect.VERIFY, Effect.DRAFT, Effect.PREFILL})
+
+
+def _waiting(view: View) -> tuple[str, frozenset[Effect]] | None:
+    """In words what the GPUs do on the slow side that they did not before, and which effects show so."""
     power = _medians(view, "during.gpu[].power_median_watts")
     use = _medians(view, "during.gpu[].utilization_median_percent")
     clock = _medians(view, "during.gpu[].sm_clock_median_mhz")
-    if use and use[1] < use[0] - 10 and Effect.HOST_LAUNCH in effects and not effects & {Effect.COMMUNICATION}:
-        yield Evidence(f"GPUs are busy {use[1]:.0f} % of the time, not {use[0]:.0f} %: they wait for the host.",
-                       weights.mechanism.shows)  # fmt: skip
-    same_clock = clock is not None and abs(clock[1] / clock[0] - 1) < 0.03
-    busy = use is not None and use[1] >= use[0] - 5
-    if (
-        power
-        and same_clock
-        and busy
-        and power[1] < 0.92 * power[0]
-        and candidate.effects[:1] == (Effect.COMMUNICATION,)
-    ):
+    if use is None or (view.symptom.gap or 0.0) < math.log(1.1):
+        return None
+    if use[1] < use[0] - 10:
+        words = f"GPUs are busy {use[1]:.0f} % of the time, not {use[0]:.0f} %: they wait for the host."
+        return words, frozenset({Effect.HOST_LAUNCH, Effect.STORAGE, Effect.WORKLOAD})
+    if power is None or clock is None or abs(clock[1] / clock[0] - 1) >= 0.03:
+        return None
+    if power[1] < 0.92 * power[0]:
         draw = f"GPUs draw {power[1]:.0f} W, not {power[0]:.0f} W"
-        yield Evidence(f"{draw}, as busy and at the same clocks: they wait for each other.", weights.mechanism.shows)
+        return f"{draw}, as busy and at the same clocks: they wait for each other.", frozenset({Effect.COMMUNICATION})
+    if power[1] > 0.95 * power[0]:
+        words = "GPUs are as busy as before and draw as much: they wait for nobody, the kernels take longer."
+        return words, _KERNELS
+    return None
 
 
 def _medians(view: View, key: str) -> tuple[float, float] | None:

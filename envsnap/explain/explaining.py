@@ -20,7 +20,7 @@ from envsnap.explain.tell import told
 from envsnap.explain.weights import Weights
 from envsnap.explain.work import asked_otherwise
 from envsnap.runs.compare import Comparison, compare
-from envsnap.runs.metrics import Better, Metric
+from envsnap.runs.metrics import Metric
 from envsnap.runs.verdict import History
 
 _TITLES = {
@@ -48,9 +48,9 @@ def explained(
     memory = memory_of(a, b, history, weights)
     comparison = _compared(a, b, memory.spreads())
     beside = _compared(*control, {}) if control else None
-    slow_name = slower_side(comparison) if comparison else "b"
-    symptom = symptom_of(comparison, slow_name, beside)
+    slow_name = slower_side(a.runs, b.runs, comparison)
     fast, slow = (a, b) if slow_name == "b" else (b, a)
+    symptom = symptom_of(comparison, slow_name, beside, _failure(fast, slow))
     one, two = Facts(fast), Facts(slow)
     found = effective(one, two)
     view = View(one, two, (*found.changes, *asked_otherwise(one, two)), symptom, found.shown)
@@ -63,7 +63,7 @@ def explained(
     bare = unrecorded(view, missing)
     ranked = rank(
         possible,
-        nulls.not_reproducible(symptom, comparison, weights.nulls),
+        nulls.not_reproducible(symptom, comparison, bool(memory.spreads()), weights.nulls),
         nulls.outside(missing, weights.nulls),
         weights,
     )
@@ -82,6 +82,14 @@ def explained(
     )
 
 
+def _failure(fast: Side, slow: Side) -> str:
+    """Why the slow side's runs failed, where all of them did and the fast side's did not."""
+    if not slow.runs or any(r.status == "ok" for r in slow.runs) or all(r.status != "ok" for r in fast.runs):
+        return ""
+    reasons = dict.fromkeys(r.reason or r.status for r in slow.runs)
+    return "; ".join(reason.rstrip(".") for reason in reasons)
+
+
 def _compared(a: Side, b: Side, spreads: Mapping[str, History]) -> Comparison | None:
     """What was measured on both sides, None where one has no runs."""
     return compare(a.runs, b.runs, spreads) if a.runs and b.runs else None
@@ -95,7 +103,7 @@ def _metric(comparison: Comparison | None, symptom: Symptom) -> Metric | None:
     step = next((m for m in metrics if m.name == _STEP), None)
     if step is not None and symptom.step_moved:
         return step
-    return next((m for m in metrics if m.better is not Better.NEITHER), None)
+    return next((m for m in metrics if m.name == symptom.metric), None)
 
 
 def _suspect(ranked: Ranked, symptom: Symptom, fast: Side, slow: Side, missing: Sequence[str]) -> Suspect:
@@ -155,7 +163,9 @@ def _gaps(found: Effective) -> tuple[NotCompared, ...]:
 
 
 def _notes(comparison: Comparison | None, symptom: Symptom, slow: str) -> Iterator[str]:
-    if comparison is None:
+    if symptom.failure:
+        yield f"The runs of {slow.upper()} failed: suspects are ranked by what can bring that about."
+    elif comparison is None or symptom.slowdown is None:
         yield "No speed is known of both sides: suspects are ranked by what they could do, with B as the slow side."
     elif slow == "a":
         yield "A is the slower side: changes read from B to A, fast to slow."

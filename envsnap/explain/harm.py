@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -50,8 +50,8 @@ class Harm:
 
     `names` are patterns: of variables (`NCCL_*`), of arguments (`--attention_backend`), of keys (`cpu.governor`).
     `slow` says which values are slow: words; LOWER or HIGHER of two numbers; LIMIT (the lower number, or any where
-    there was none); ANY (what is set against what is not); HARMLESS. `severe`: nobody who wants speed has it set, so
-    that it stands out among innocent changes.
+    there was none); ANY (what is set against what is not); HARMLESS; none where only `needs` is known. `severe`: nobody
+    who wants speed has it set, so that it stands out among innocent changes.
     """
 
     names: str
@@ -63,11 +63,12 @@ class Harm:
 
 @dataclass(frozen=True)
 class Known:
-    """What the tables say of one change. `ratio` is the ratio of its two numbers, larger / smaller."""
+    """What the tables say of one change; `guessed`: by its name. `ratio` is that of two numbers, larger / smaller."""
 
     towards: Towards
     severe: bool = False
     says: str = ""
+    guessed: bool = False
     ratio: float | None = None
 
 
@@ -119,7 +120,9 @@ def name_of(change: Change) -> str:
 def _candidates(name: str) -> tuple[Harm, ...]:
     from envsnap.explain.harm_tables import HARMS
 
-    return tuple(h for h in HARMS if any(_matches(name, pattern) for pattern in h.names.split()))
+    # NOTE: some engines group their arguments: `--parallel_config.disable_custom_all_reduce`.
+    names = {name, f"--{name.rpartition('.')[2]}"} if name.startswith("--") else {name}
+    return tuple(h for h in HARMS if any(_matches(n, pattern) for pattern in h.names.split() for n in names))
 
 
 def _matches(name: str, pattern: str) -> bool:
@@ -141,7 +144,7 @@ def _direction(harm: Harm, before: Reading, after: Reading) -> Known:
 def _towards(harm: Harm, was_slow: bool, is_slow: bool, ratio: float | None = None) -> Known:
     if was_slow == is_slow:
         return UNKNOWN
-    return Known(Towards.SLOW if is_slow else Towards.FAST, harm.severe, harm.says, ratio)
+    return Known(Towards.SLOW if is_slow else Towards.FAST, harm.severe, harm.says, ratio=ratio)
 
 
 def _numbers(harm: Harm, before: Reading, after: Reading) -> Known:
@@ -191,22 +194,19 @@ _ON = re.compile(r"(?:^|[_-])(?:enable|use)(?:[_-]|$)", re.IGNORECASE)
 def _switch(change: Change) -> Known:
     """By its name alone: a feature switched off is likelier the slow side than one switched on."""
     name = name_of(change)
-    if "." in name or "[" in name:
+    if ("." in name and not name.startswith("--")) or "[" in name:
         return UNKNOWN
     if _TUNED.match(name) and isinstance(change.before, Value) and isinstance(change.after, Unset):
-        return Known(Towards.SLOW, says="Somebody had set it, for speed as it seems, and it is gone.")
+        return Known(Towards.SLOW, says="Somebody had set it, for speed as it seems, and it is gone.", guessed=True)
     off, on = _OFF.search(name), _ON.search(name)
     if not off and not on:
         return UNKNOWN
     words = _TRUE if off else _FALSE
-    return _towards(
-        Harm(name, "", "A feature is switched off, by its name."),
-        _holds(change.before, words),
-        _holds(change.after, words),
-    )
+    harm = Harm(name, "", "A feature is switched off, by its name.")
+    return replace(_towards(harm, _holds(change.before, words), _holds(change.after, words)), guessed=True)
 
 
 def clearest(found: Sequence[Known]) -> Known:
     """What says most of several changes that act as one: a severe harm, a harm, what speaks against it, nothing."""
     order = {Towards.SLOW: 0, Towards.UNKNOWN: 1, Towards.FAST: 2, Towards.NEITHER: 3}
-    return min(found, key=lambda k: (order[k.towards], not k.severe), default=UNKNOWN)
+    return min(found, key=lambda k: (order[k.towards], not k.severe, k.guessed), default=UNKNOWN)

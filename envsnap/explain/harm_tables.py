@@ -46,8 +46,10 @@ _VARIABLES = (
     Harm("NCCL_PROTO", "simple", "Small messages, as decoding has, wait for the protocol made for large ones.", True,
          _RANKS),
     Harm("NCCL_MAX_NCHANNELS NCCL_MAX_CTAS", LIMIT, "Less of the GPU takes part in a transfer.", False, _RANKS),
-    Harm("NCCL_MIN_NCHANNELS NCCL_MIN_CTAS NCCL_NTHREADS NCCL_LL128_NTHREADS "
-         "NCCL_BUFFSIZE NCCL_P2P_NET_CHUNKSIZE", LOWER, "Less of the GPU takes part in a transfer.", False, _RANKS),
+    Harm("NCCL_BUFFSIZE NCCL_P2P_NET_CHUNKSIZE NCCL_WORK_FIFO_BYTES NCCL_SET_STACK_SIZE NCCL_COMM_BLOCKING", HARMLESS,
+         "It acts on larger messages than decoding has, or at start."),
+    Harm("NCCL_PROFILER_PLUGIN", HARMLESS, "It watches, where it is one at all."),
+    Harm("NCCL_NET_PLUGIN", "none", "The plug-in for the network is not loaded.", False, _HOSTS),
     Harm("NCCL_NVLS_ENABLE", "0", "The NVSwitch does not reduce.", False, _NVLINK),
     Harm("NCCL_CUMEM_ENABLE NCCL_CUMEM_HOST_ENABLE", "0", "Buffers are not registered for direct access.", False,
          _RANKS),
@@ -60,8 +62,9 @@ _VARIABLES = (
     Harm("NCCL_NET_GDR_READ", "0", "Sends go through host memory.", False, _HOSTS),
     Harm("NCCL_IB_QPS_PER_CONNECTION NCCL_NSOCKS_PERTHREAD NCCL_SOCKET_NTHREADS", LOWER, "Fewer connections share a "
          "link.", False, _HOSTS),
-    Harm("NCCL_SOCKET_* NCCL_IB_* NCCL_NET* NCCL_CROSS_NIC NCCL_OOB_* NCCL_PXN_* NVSHMEM_* UCX_* FI_* MLX5_* RDMAV_* "
-         "IBV_* OMPI_MCA_* GLOO_* TP_SOCKET_IFNAME MC_*", ANY, "It chooses how machines talk.", False, _HOSTS),
+    Harm("NCCL_SOCKET_* NCCL_IB_* NCCL_NET* NCCL_DMABUF_* NCCL_MNNVL_* NCCL_CROSS_NIC "
+         "NCCL_OOB_* NCCL_PXN_* NVSHMEM_* UCX_* FI_* MLX5_* RDMAV_* "
+         "IBV_* OMPI_MCA_* GLOO_* TP_SOCKET_IFNAME MC_*", "", "It chooses how machines talk.", False, _HOSTS),
     # CUDA, PyTorch, host.
     Harm("PYTORCH_CUDA_ALLOC_CONF PYTORCH_ALLOC_CONF", "expandable_segments:true",
          "Memory in expandable segments cannot be shared with other ranks, so that custom all-reduce gives way "
@@ -101,7 +104,7 @@ _ARGUMENTS = (
     Harm("--mem_fraction_static --gpu_memory_utilization --num_gpu_blocks_override", LOWER, "Less room for the cache."),
     Harm("--speculative_algorithm --speculative_config", "unset none", "Nothing is speculated.", True),
     Harm("--speculative_draft_model*", "unset", "There is no draft model.", True),
-    Harm("--speculative_*", ANY, "", False, _SPECULATION),
+    Harm("--speculative_*", "", "", False, _SPECULATION),
     Harm("--enable_memory_saver --enable_weights_cpu_backup --enable_torch_profiler --enable_profile* --enable_nan*",
          _ON, "It watches or saves memory at a cost."),
     Harm("--random_seed --seed --served_model_name --*parser --trust_remote_code --*log* --enable_metrics* --*timeout* "
@@ -146,7 +149,7 @@ _READINGS = (
     Harm("rdma.peer_memory_loaded", _OFF, "RDMA goes through host memory.", True, _HOSTS),
     Harm("rdma.verbs_files_count rdma.devices_count rdma[].port[].rate_gbps rdma[].port[].width_lanes", LOWER,
          "Less RDMA, down to none.", True, _HOSTS),
-    Harm("rdma* network*", ANY, "", False, _HOSTS),
+    Harm("rdma* network*", "", "", False, _HOSTS),
     Harm("gpu[].application_*_clock_mhz gpu[].max_*_clock_mhz gpu[].max_customer_boost_* gpu[].*_vf_offset_mhz "
          "during.gpu[].sm_clock_* during.gpu[].memory_clock_*", LOWER, "The GPU's clock is lower."),
     Harm("gpu[].power_limit_watts gpu[].enforced_power_limit_watts", LOWER, "The GPU may draw less."),
@@ -190,7 +193,6 @@ _READINGS = (
     Harm("cache[].p2p_refused_count", HIGHER, "The engine holds pairs of GPUs for unable to reach each other.", True,
          _RANKS),
     Harm("library[].debug record[].torch.deterministic", _ON, "A debug or deterministic build.", True),
-    Harm("record[].torch.num_threads record[].python.gc_enabled", ANY, ""),
     Harm("server[].dp[].graph_batch_sizes record[].graph_batch_sizes[]", LOWER, "Larger batches run without a graph.",
          True),
     Harm("server[].dp[].graph_memory_bytes", "0", "No CUDA graph was captured.", True),

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from envsnap.explain.explanation import Evidence
 from envsnap.explain.story import Facts
-from envsnap.explain.symptom import Symptom
+from envsnap.explain.symptom import Symptom, telling
 from envsnap.explain.weights import Nulls
 from envsnap.runs.compare import Comparison, Judged
 from envsnap.runs.verdict import SAME_WITHIN, Design, Outcome
 
 _SAME = 4.0
+_TWO_MODES = 2.0
 _LEAST = {Design.INTERLEAVED: -4.0, Design.BLOCKS: -2.5, Design.SINGLE: -1.0}
 """The most that a design can say against it: single runs that differ widely may still be two accidents."""
 
@@ -50,16 +51,26 @@ def listed_words(words: Sequence[str], most: int = 5) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def not_reproducible(symptom: Symptom, comparison: Comparison | None, nulls: Nulls) -> list[Evidence]:
-    """What the runs say for and against a difference that will not come back."""
-    if comparison is None or symptom.slowdown is None:
+def not_reproducible(
+    symptom: Symptom, comparison: Comparison | None, spread_known: bool, nulls: Nulls
+) -> list[Evidence]:
+    """What the runs say for and against a difference that will not come back.
+
+    `spread_known`: history tells how much sessions of this configuration differ by themselves.
+    """
+    if symptom.failure:
+        return [Evidence(f"Every run of the slow side failed ({symptom.failure}).", nulls.failed)]
+    if comparison is None or symptom.gap is None:
         return [Evidence("No speed is known of the two sides: that one is slower is taken on trust.", 0.0)]
-    judged = _speed(comparison)
-    gap = max(symptom.slowdown, 0.0)
+    gap = max(symptom.gap, 0.0)
     words = f"×{math.exp(gap):.2f}"
     if symptom.outcome is Outcome.SAME:
         return [Evidence(f"The two sides are as fast as each other, within {SAME_WITHIN:.0%}.", _SAME)]
-    weight = max(_LEAST[comparison.design], min(_SAME, _likelihood(gap, _error(judged, nulls), nulls)))
+    shown = telling(comparison)
+    own = comparison.design is Design.INTERLEAVED or spread_known
+    weight = _likelihood(gap, _error(shown) if own else None, nulls)
+    most = nulls.decided if symptom.outcome is Outcome.DIFFERENT else _SAME
+    weight = max(_LEAST[comparison.design], min(most, weight))
     found = []
     if symptom.outcome is Outcome.DIFFERENT:
         design = "interleaved runs" if comparison.design is Design.INTERLEAVED else "repeated runs"
@@ -68,8 +79,10 @@ def not_reproducible(symptom: Symptom, comparison: Comparison | None, nulls: Nul
         found.append(Evidence(f"One run a side shows nothing by itself, though {words} is {_large(gap)}.", weight))
     else:
         found.append(Evidence(f"The runs do not settle whether the sides differ ({words}).", weight))
-    if judged is not None and any("two modes" in note for note in judged.verdict.notes):
-        found.append(Evidence("The runs of one side fall into two modes: one configuration has two speeds.", 2.0))
+    if any("two modes" in note for j in comparison.judged for note in j.verdict.notes):
+        found.append(
+            Evidence("The runs of one side fall into two modes: one configuration has two speeds.", _TWO_MODES)
+        )
     return found
 
 
@@ -77,22 +90,20 @@ def _large(gap: float) -> str:
     return "a large gap" if gap > math.log(1.2) else "a gap that two sessions can have by chance"
 
 
-def _speed(comparison: Comparison) -> Judged | None:
-    return comparison.judged[0] if comparison.judged else None
+def _error(judged: Judged | None) -> float | None:
+    """Standard error of the logarithm of the ratio, by the verdict's interval."""
+    if judged is None or judged.verdict.low is None or judged.verdict.high is None:
+        return None
+    return max(1e-3, (math.log(judged.verdict.high) - math.log(judged.verdict.low)) / (2 * 1.96))
 
 
-def _error(judged: Judged | None, nulls: Nulls) -> float:
-    """Standard error of the logarithm of the ratio."""
-    if judged is not None and judged.verdict.low is not None and judged.verdict.high is not None:
-        return max(1e-3, (math.log(judged.verdict.high) - math.log(judged.verdict.low)) / (2 * 1.96))
-    return nulls.session
-
-
-def _likelihood(gap: float, error: float, nulls: Nulls) -> float:
+def _likelihood(gap: float, error: float | None, nulls: Nulls) -> float:
     """Logarithm of how much likelier such a gap is if nothing lasts than if there is a cause.
 
-    Noise has heavy tails (Student's t with three degrees of freedom); true slowdowns are exponential.
+    Noise has heavy tails (Student's t with three degrees of freedom); true slowdowns are exponential. Without a known
+    error it is that between two sessions of one configuration.
     """
+    error = nulls.session if error is None else error
     z = gap / error
     noise = 2 / (math.pi * math.sqrt(3) * (1 + z * z / 3) ** 2) / error
     # NOTE: a gap is taken without its sign, so that both tails of the noise count.

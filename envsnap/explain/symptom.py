@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
 from statistics import median
 
 from envsnap.runs.compare import Comparison, Judged, worse
 from envsnap.runs.metrics import Better
+from envsnap.runs.run import Run
 from envsnap.runs.verdict import Design, Outcome
 
 STEP_TERMS = ("step_time", "verify", "draft", "draft_extend", "host_gap")
@@ -18,7 +19,6 @@ FLAT = 0.01
 """A logarithm below which nothing slowed, so that shares of it mean nothing."""
 
 _PREFILL = ("ttft_seconds", "prefill_seconds")
-_STEP = "step_seconds"
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Symptom:
     `terms` split it, each as a logarithm towards slower: `accept_length`, `step_time` or its parts (`verify`, `draft`,
     `draft_extend`, `host_gap`), `residual`; beside them, not part of the sum, `prefill` (the time to the first token).
     `inferred` are terms that follow from the model and were not measured. `figures` hold a term's fast and slow value.
+    `gap` is the logarithm by which `metric`, the one that shows the difference most clearly, is worse. `failure` says
+    why the slow side's runs failed, where none of them succeeded and the fast side's did.
     """
 
     slowdown: float | None = None
@@ -38,6 +40,9 @@ class Symptom:
     design: Design = Design.SINGLE
     outcome: Outcome = Outcome.UNKNOWN
     control: Symptom | None = None
+    gap: float | None = None
+    metric: str = ""
+    failure: str = ""
 
     @property
     def measured(self) -> bool:
@@ -62,32 +67,42 @@ class Symptom:
         return sum(shares) >= 1 / 3 if shares else None
 
 
-def slower_side(comparison: Comparison) -> str:
-    """Which side is the slower one, "a" or "b"; "b" where the figures do not say."""
-    if comparison.shares:
-        return "b" if sum(s.log_change for s in comparison.shares) <= 0 else "a"
-    for judged in comparison.judged:
-        if judged.metric.better is not Better.NEITHER:
-            return "b" if worse(judged) or judged.verdict.ratio == 1 else "a"
-    return "b"
+def slower_side(a: Sequence[Run], b: Sequence[Run], comparison: Comparison | None) -> str:
+    """Which side is the worse one, "a" or "b": the one whose runs failed, else the slower; "b" where nothing says."""
+    succeeded = [any(r.status == "ok" for r in runs) for runs in (a, b)]
+    if a and b and succeeded[0] is not succeeded[1]:
+        return "b" if succeeded[0] else "a"
+    shown = telling(comparison) if comparison else None
+    return "a" if shown is not None and worse(shown) is False and shown.verdict.ratio != 1 else "b"
 
 
-def symptom_of(comparison: Comparison | None, slow: str, control: Comparison | None = None) -> Symptom:
+def telling(comparison: Comparison) -> Judged | None:
+    """The metric in which the sides differ: of those with a good direction the first that is DIFFERENT, else the first
+    that is suspicious, else the first.
+    """
+    judged = [j for j in comparison.judged if j.metric.better is not Better.NEITHER]
+    different = [j for j in judged if j.verdict.outcome is Outcome.DIFFERENT]
+    suspicious = [j for j in judged if j.verdict.suspicious]
+    return next(iter((*different, *suspicious, *judged)), None)
+
+
+def symptom_of(
+    comparison: Comparison | None, slow: str, control: Comparison | None = None, failure: str = ""
+) -> Symptom:
     """What a comparison shows, seen from its slower side; `control` is the one of the control pair."""
     beside = symptom_of(control, slow) if control else None
     if comparison is None:
-        return Symptom(control=beside)
+        return Symptom(control=beside, failure=failure)
     sign = -1.0 if slow == "b" else 1.0
-    main = _speed(comparison)
+    shown = telling(comparison)
     terms = {s.term.removeprefix("inferred_"): sign * s.log_change for s in comparison.shares}
     figures = {
         s.term.removeprefix("inferred_"): _oriented((s.before, s.after), slow)
         for s in comparison.shares
         if s.before is not None and s.after is not None
     }
-    slowdown = sum(terms.values()) if terms else None
-    if slowdown is None and main is not None:
-        slowdown = abs(log(main.verdict.ratio)) * (1 if worse(main) is (slow == "b") else -1)
+    gap = None if shown is None else abs(log(shown.verdict.ratio)) * (1 if worse(shown) is (slow == "b") else -1)
+    slowdown = sum(terms.values()) if terms else gap
     for judged in comparison.judged:
         if judged.metric.name in _PREFILL and "prefill" not in terms:
             terms["prefill"] = -sign * log(judged.verdict.ratio)
@@ -98,8 +113,11 @@ def symptom_of(comparison: Comparison | None, slow: str, control: Comparison | N
         inferred=frozenset(s.term.removeprefix("inferred_") for s in comparison.shares if "inferred_" in s.term),
         figures=figures,
         design=comparison.design,
-        outcome=_outcome(comparison, main),
+        outcome=_outcome(comparison, shown),
         control=beside,
+        gap=gap,
+        metric=shown.metric.name if shown else "",
+        failure=failure,
     )
 
 
@@ -107,15 +125,9 @@ def _oriented(pair: tuple[float, float], slow: str) -> tuple[float, float]:
     return pair if slow == "b" else pair[::-1]
 
 
-def _speed(comparison: Comparison) -> Judged | None:
-    """The metric that the slowdown is read from: the first that has a good direction."""
-    return next((j for j in comparison.judged if j.metric.better is not Better.NEITHER), None)
-
-
-def _outcome(comparison: Comparison, main: Judged | None) -> Outcome:
-    """DIFFERENT where speed or step time differs: the latter scatters less, for acceptance is not in it."""
-    step = next((j for j in comparison.judged if j.metric.name == _STEP), None)
-    outcomes = [j.verdict.outcome for j in (main, step) if j is not None]
-    if Outcome.DIFFERENT in outcomes:
+def _outcome(comparison: Comparison, shown: Judged | None) -> Outcome:
+    """DIFFERENT where some metric is; SAME where all that have a good direction are."""
+    outcomes = [j.verdict.outcome for j in comparison.judged if j.metric.better is not Better.NEITHER]
+    if shown is not None and shown.verdict.outcome is Outcome.DIFFERENT:
         return Outcome.DIFFERENT
     return Outcome.SAME if outcomes and all(o is Outcome.SAME for o in outcomes) else Outcome.UNKNOWN
