@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envsnap.explain.explanation import Mistake
+from envsnap.explain.explanation import Evidence, Mistake
 from envsnap.explain.stories._look import argument, argument_changes, is_on, variable, variable_changes
-from envsnap.explain.story import Clue, Facts, Finding, View, after
+from envsnap.explain.story import Clue, Facts, Finding, Together, View, after
 from envsnap.explain.weights import FAIR, STRONG
+from envsnap.keys import Effect
 
 CODE = "custom_all_reduce"
 NEEDS = ("cache[].p2p_refused_count", "worker[].env[]", "server[].argument[]", "record[].argument[]", "worker[].argv",
@@ -114,9 +115,13 @@ def _wrong_data(view: View, off: bool) -> Iterator[Finding]:
     if off or not (changed or module) or view.symptom.moved("accept_length") is not True:
         return
     if 0 < collapsed < 1.1 and view.setting.nvlink is not True:
-        yield Clue(
-            "Next to nothing is accepted any more, with the engine's all-reduce over PCIe peer access: it may "
-            "return wrong data. Compare the answers before the speed.",
-            STRONG,
+        yield Together(
+            "the engine's all-reduce over PCIe may return wrong data",
+            "What is computed is wrong, so that nothing that was drafted is accepted: compare the answers first.",
             tuple(changed or module),
+            (Effect.VALIDITY, Effect.ACCEPTANCE),
+            (
+                Evidence("Next to nothing is accepted any more, and a step takes no longer.", STRONG),
+                Evidence("It exchanges over PCIe peer access, which a driver may open without making it right.", FAIR),
+            ),
         )

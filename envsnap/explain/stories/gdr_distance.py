@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from envsnap.explain.explanation import Evidence
 from envsnap.explain.stories._look import variable_changes
-from envsnap.explain.story import Clue, Facts, Finding, View, after, before
+from envsnap.explain.story import Facts, Finding, Together, View, after, before
 from envsnap.explain.weights import STRONG
-from envsnap.keys import instances_of
+from envsnap.keys import Effect, instances_of
 
 CODE = "gdr_distance"
 NEEDS = ("rdma.peer_memory_loaded", "nccl.rank[].gpu_direct_rdma", "pci[].rdma_devices")
@@ -31,11 +32,18 @@ def tell(view: View) -> Iterator[Finding]:
         if str(after(c)).upper() in _FAR and str(before(c)).upper() not in _FAR
     ]
     if found:
-        yield Clue(
-            "GPUs and RDMA adapters have no PCIe switch in common: direct RDMA goes over the host bridge, where it "
-            "is often slower than through host memory.",
-            STRONG,
+        yield Together(
+            "direct RDMA over the host bridge",
+            "Adapters read GPU memory through the CPU, which passes such reads on slowly.",
             tuple(found),
+            (Effect.COMMUNICATION,),
+            (
+                Evidence(
+                    "GPUs and RDMA adapters have no PCIe switch in common, where direct RDMA is often slower than "
+                    "through host memory.",
+                    STRONG,
+                ),
+            ),
         )
 
 

@@ -46,9 +46,19 @@ def tell(view: View) -> Iterator[Finding]:
                 "Two ranks take turns on one GPU, and another one idles.",
                 tuple(changes),
                 (Effect.COMPUTE, Effect.MEMORY, Effect.COMMUNICATION),
-                (Evidence("Each rank had a GPU of its own on the fast side.", STRONG),),
+                (Evidence("Each rank had a GPU of its own on the fast side.", STRONG), *_idle(view)),
                 prior=0.6,
             )
+
+
+def _idle(view: View) -> Iterator[Evidence]:
+    """GPUs that worked before and do nothing now."""
+    key = "during.gpu[].utilization_median_percent"
+    then = numbers(view.fast, key)
+    idle = [p for p, percent in numbers(view.slow, key).items() if percent < 5 and then.get(p, 0.0) > 20]
+    if idle:
+        names = ", ".join(instances_of(path)[0] for path in idle)
+        yield Evidence(f"GPU {names} worked before, and does nothing now.", STRONG, tuple(idle))
 
 
 def _places(view: View) -> list[Change]:

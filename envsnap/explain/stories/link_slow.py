@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from envsnap.explain.explanation import Mistake
 from envsnap.explain.stories._look import argument, is_on, numbers
 from envsnap.explain.story import Clue, Facts, Finding, View, after, before
-from envsnap.explain.weights import FAIR, STRONG
+from envsnap.explain.weights import FAIR, STRONG, WEAK
 from envsnap.keys import instances_of
 
 CODE = "link_slow"
@@ -51,8 +51,10 @@ def tell(view: View) -> Iterator[Finding]:
     slow, fast = _below(view.slow), _below(view.fast)
     if new := {gpu: text for gpu, text in slow.items() if gpu not in fast}:
         held = [c for c in changed if _gpu(c.path) in new] or changed
+        beside = view.setting.nvlink is True and not _offloads(view)
+        text = f"Under load GPU {', '.join(new)} {next(iter(new.values()))}"
         if held:
-            yield Clue(f"Under load GPU {', '.join(new)} {next(iter(new.values()))}.", STRONG, tuple(held))
+            yield Clue(f"{text}.", WEAK if beside else STRONG, tuple(held))
     elif slow and fast:
         yield Mistake(
             f"GPU {', '.join(slow)} {next(iter(slow.values()))}, on both sides",

@@ -58,8 +58,13 @@ def _elsewhere(view: View, kind: str, changes: list[Change]) -> Iterator[Finding
     places = [c for c in changes if c.path.endswith("].path")]
     moved = [c for c in places if before(c) and after(c) and _folder(str(before(c))) != _folder(str(after(c)))]
     if kind == "cuda_driver" and any("/compat/" in str(after(c)) for c in places):
-        yield Clue(
-            "The CUDA driver library comes from a compatibility package, not from the driver.", STRONG, tuple(changes)
+        yield Together(
+            "the CUDA driver library of a compatibility package",
+            "Programs reach the kernel module through a library of another version than the driver's own.",
+            (*changes, *view.changed("nvidia.cuda_compat_versions")),
+            changes[0].key.effects,
+            (Evidence("libcuda comes from a compatibility package, and came from the driver before.", STRONG),),
+            prior=0.6,
         )
     elif moved and (how := _led(variable_changes(view, *_PATHS), moved)):
         name = instances_of(how[0].path)[-1]

@@ -17,7 +17,7 @@ from envsnap.explain.explanation import Mistake
 from envsnap.explain.ranks import ranks
 from envsnap.explain.stories._look import by_instance, numbers
 from envsnap.explain.story import Clue, Facts, Finding, View
-from envsnap.explain.weights import FAIR, STRONG
+from envsnap.explain.weights import FAIR
 from envsnap.fold import listed
 from envsnap.keys import Kind, instances_of, path_of
 from envsnap.reading import Json
@@ -111,7 +111,7 @@ def _gpus(view: View, changes: Mapping[str, list[Change]]) -> Iterator[Finding]:
             owner = "GPU" if ".gpu[" in key else "rank"
             yield Clue(
                 f"{owner} {names} alone lost in {what} under load, and every step waits for the slowest.",
-                STRONG if not more_is_worse else FAIR,
+                FAIR,
                 tuple(held),
             )
 

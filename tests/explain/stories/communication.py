@@ -207,7 +207,7 @@ case(
     {**TWO, **PCIE, **SPECULATIVE},
     OFF_ARG,
     ON_ARG,
-    Clue,
+    Together,
     "wrong data",
     "disable_custom_all_reduce",
     figures=NOTHING_ACCEPTED,
@@ -250,7 +250,7 @@ BEHIND = {**CLUSTER, "pci[gpu0].address": "0000:12:00.0", "pci[gpu0/up1].address
           "pci[gpu0/up2].address": "0000:00:01.0", "pci[nic0].address": "0000:13:00.0",
           "pci[nic0/up1].address": "0000:11:00.0", "pci[nic0/up2].address": "0000:00:01.0"}  # fmt: skip
 PEERMEM = {"rdma.peer_memory_loaded": False}, {"rdma.peer_memory_loaded": True}
-case("gdr_distance", "over the host bridge", APART, *PEERMEM, Clue, "no PCIe switch in common", "peer_memory")
+case("gdr_distance", "over the host bridge", APART, *PEERMEM, Together, "no PCIe switch in common", "peer_memory")
 case("gdr_distance", "behind one switch", BEHIND, *PEERMEM)
 case("gdr_distance", "on one machine", {**APART, "server[0].argument[nnodes]": 1}, *PEERMEM)
 

@@ -255,3 +255,27 @@ case(
 )
 case("code_that_ran", "commits that nobody has", TWO, *HEADS, Clue, "", "repo[engine].head", weight=0.0)
 case("code_that_ran", "nothing changed", {**TWO, **HEADS[0]}, {}, {})
+
+MHZ = "during.host.cpu_clock_median_mhz"
+case(
+    "cpu_clocks",
+    "saving power",
+    TWO,
+    {"cpu.governor": "performance", MHZ: 3600.0},
+    {"cpu.governor": "powersave", MHZ: 1200.0},
+    Together,
+    "CPUs at 1200 MHz, not 3600",
+    "cpu.governor",
+)
+case(
+    "cpu_clocks",
+    "a policy that changes nothing",
+    TWO,
+    {"cpu.governor": "performance", MHZ: 3600.0},
+    {"cpu.governor": "powersave", MHZ: 3600.0},
+    Clue,
+    "the same, whatever the policy says",
+    "cpu.governor",
+    weight=-FAIR,
+)
+case("cpu_clocks", "not sampled", TWO, {"cpu.governor": "performance"}, {"cpu.governor": "powersave"})

@@ -296,3 +296,42 @@ case(
     ranks(2, {"worker[{r}].started_seconds": 1_767_210_000.0}),
     ranks(2, {"worker[{r}].started_seconds": 1_767_220_000.0}),
 )
+
+ORIGIN = "record[{r}].package_origin[flashinfer]"
+case(
+    "other_tree",
+    "by a path put first",
+    TWO,
+    ranks(2, {ORIGIN: "/venv/site-packages/flashinfer"}),
+    ranks(2, {ORIGIN: "/home/me/flashinfer", "worker[{r}].env[PYTHONPATH]": "/home/me"}),
+    Together,
+    "imported from /home/me/flashinfer, not from /venv",
+    "PYTHONPATH",
+)
+case(
+    "other_tree",
+    "the same place",
+    {**TWO, **ranks(2, {ORIGIN: "/venv/site-packages/flashinfer"})},
+    {},
+    ranks(2, {"worker[{r}].env[PYTHONPATH]": "/home/me"}),
+)
+
+GC = "record[{r}].python."
+case(
+    "garbage_collection",
+    "no longer frozen",
+    TWO,
+    ranks(2, {GC + "gc_thresholds": [700, 10, 1000], GC + "gc_frozen_count": 900_000}),
+    ranks(2, {GC + "gc_thresholds": [700, 10, 10], GC + "gc_frozen_count": 0}),
+    Clue,
+    "oftener than before, and holds what it held frozen",
+    "gc_thresholds",
+    weight=STRONG,
+)
+case(
+    "garbage_collection",
+    "seldomer",
+    TWO,
+    ranks(2, {GC + "gc_thresholds": [700, 10, 10]}),
+    ranks(2, {GC + "gc_thresholds": [700, 10, 1000]}),
+)

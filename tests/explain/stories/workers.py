@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envsnap.explain import Clue, Mistake, Together
-from envsnap.explain.weights import STRONG
+from envsnap.explain.weights import FAIR
 from tests.explain.stories.case import FOUR, LAUNCHER, TWO, Table, gpus, ranks
 
 case = Table()
@@ -61,7 +61,7 @@ case(
     Clue,
     "GPU 2 alone",
     "during.gpu[2].sm_clock",
-    weight=STRONG,
+    weight=FAIR,
 )
 case("rank_differs", "all GPUs slower", FOUR, gpus(4, {CLOCK: 1900}), gpus(4, {CLOCK: 1400}))
 
@@ -121,10 +121,9 @@ case(
     TWO,
     ranks(2, {"worker[{r}].library[cuda_driver/0].path": "/usr/lib/x86_64-linux-gnu/libcuda.so.580"}),
     ranks(2, COMPAT),
-    Clue,
+    Together,
     "compatibility package",
     "cuda_driver/0",
-    weight=STRONG,
 )
 case("mapped_library", "both sides alike", {**TWO, **ranks(2, {LIB + "path": SYSTEM})}, {}, {})
 
