@@ -168,7 +168,7 @@ _ACCEPT, _STEP, _PLAIN_STEP, _TTFT = 2.8, 0.028, 0.011, 0.18
 def _side(case: Case, snapshot: Snapshot, side: int, rng: random.Random, with_culprit: bool) -> Side:
     """Runs in one state. Who has toggled a cause ran both sides in turn, anyone else one after the other."""
     count = 10 if case.bimodal else RUNS
-    group = "toggled" if case.status == "confirmed" else ("before", "after")[side]
+    group = "toggled" if case.toggled else ("before", "after")[side]
     # NOTE: the sampler's section is a run's own, so that the record before it is without.
     kept = {name: section for name, section in snapshot.sections.items() if name != "during"}
     before = replace(snapshot, sections=kept, moment="before")

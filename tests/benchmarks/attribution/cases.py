@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,12 +24,15 @@ ASIDE, EFFECT = "aside", "effect"
 
 @dataclass(frozen=True)
 class Case:
-    """One case. `where` says which term moved, `load` what held the GPU up; see the head of translation.yaml."""
+    """One case; see the head of translation.yaml.
+
+    `toggled`: somebody measured both sides in turn. `where` says which term moved, `load` what held the GPU up.
+    """
 
     id: str
     category: str
-    status: str
     group: str
+    toggled: bool
     why: str = ""
     on: Mapping[str, Any] = field(default_factory=dict)
     slowdown: float = 1.0
@@ -82,15 +86,18 @@ def _deed(on: Machine, change: Mapping[str, Any]) -> Deed:
 def public() -> tuple[Case, ...]:
     """The cases of public reports. Raises: KeyError for one without a translation."""
     told = _read("translation.yaml")
-    return tuple(
-        _case(fact["id"], fact["category"], fact["cause_status"], told[fact["id"]]) for fact in _read("public.yaml")
-    )
+    return tuple(_case(fact["id"], fact["category"], _toggled(fact), told[fact["id"]]) for fact in _read("public.yaml"))
+
+
+def _toggled(fact: Mapping[str, str]) -> bool:
+    return fact["cause_status"] == "confirmed" or re.search(r"\bA/B\b|sweep", fact["how_found"]) is not None
 
 
 @cache
 def invented() -> tuple[Case, ...]:
     """Cases that were made up."""
-    return tuple(_case(name, told["category"], told["status"], told) for name, told in _read("invented.yaml").items())
+    every = _read("invented.yaml")
+    return tuple(_case(name, told["category"], told["status"] == "confirmed", told) for name, told in every.items())
 
 
 def innocent() -> Any:
@@ -98,12 +105,12 @@ def innocent() -> Any:
     return _read("innocent.yaml")
 
 
-def _case(name: str, category: str, status: str, told: Mapping[str, Any]) -> Case:
+def _case(name: str, category: str, toggled: bool, told: Mapping[str, Any]) -> Case:
     return Case(
         id=name,
         category=category,
-        status=status,
         group=told["group"],
+        toggled=toggled,
         why=told.get("why", ""),
         on=told.get("machine", {}),
         slowdown=told.get("slowdown", 1.0),
