@@ -70,9 +70,10 @@ def _metric(judged: Judged) -> Line:
 
 
 def _middle(values: tuple[float, ...]) -> str:
-    from statistics import median
+    """The geometric mean, of which the ratio is one."""
+    from statistics import geometric_mean
 
-    return f"{median(values):.4g}"
+    return f"{geometric_mean(values):.4g}"
 
 
 def _moving(comparison: Comparison) -> list[Share]:

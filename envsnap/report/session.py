@@ -3,26 +3,49 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from math import log
+from statistics import median, stdev
 
 from envsnap.reading import Json
 from envsnap.report import runs as report
 from envsnap.report.lines import Line
 from envsnap.runs.compare import Comparison, compare
+from envsnap.runs.run import Run
 from envsnap.runs.session import Outcome
+
+_SHOWN = 8
 
 
 def text(outcome: Outcome) -> list[Line]:
-    """Where the runs are, what two arms came to, and the next step."""
+    """Where the runs are, what they came to, and the next step."""
     runs = outcome.runs
     if not runs:
         return []
-    good = sum(r.status == "ok" for r in runs)
-    lines: list[Line] = [[(f"{good} of {len(runs)} runs ok", "title"), (f"  group {runs[0].group}", "dim")]]
+    good = [r for r in runs if r.status == "ok"]
+    lines: list[Line] = [[(f"{len(good)} of {len(runs)} runs ok", "title"), (f"  group {runs[0].group}", "dim")]]
     if comparison := _arms(outcome):
         lines += report.text(comparison)
     elif good and not any(r.metrics for r in runs):
         lines.append([("No figures were read: name their file with --metrics, or a pattern with --metric.", "warn")])
+    else:
+        lines += _summary(good) if len(good) > 1 else []
+        lines += [[(f"! {warning}", "warn")] for warning in dict.fromkeys(w for r in runs for w in r.warnings)]
     lines.append([(f"Next: {shlex.join(_next(outcome))}", "dim")])
+    return lines
+
+
+def _summary(runs: Sequence[Run]) -> list[Line]:
+    """Each figure over the repetitions: median, range, and by how much single runs vary."""
+    lines: list[Line] = []
+    for metric in runs[0].metrics[:_SHOWN]:
+        values = [m.value for r in runs for m in r.metrics if m.name == metric.name]
+        unit = f" {metric.unit}" if metric.unit else ""
+        line = [(f"  {metric.name:28}", "path"), (f"{median(values):.4g}{unit}", "")]
+        if len(values) > 1:
+            varies = stdev(map(log, values))
+            line.append((f"  {min(values):.4g} to {max(values):.4g}, runs vary by {varies:.1%}", "dim"))
+        lines.append(line)
     return lines
 
 
@@ -60,6 +83,5 @@ def _next(outcome: Outcome) -> list[str]:
     first = outcome.runs[0]
     if first.arm:
         return ["envsnap", "diff", f"{first.group}/a", f"{first.group}/b"]
-    if first.status != "ok":
-        return ["envsnap", "show", first.id]
-    return ["envsnap", "diff", first.label or first.group, "last"]
+    bad = next((r for r in outcome.runs if r.status != "ok"), None)
+    return ["envsnap", "show", bad.id if bad else first.group]

@@ -73,7 +73,12 @@ class Command:
             step = min(left, _STOPPED_CHECK_SECONDS) if self._foreground else left
             select.select([self._ended], [], [], step)
             left -= step
-            if self._foreground and self._state(os.WSTOPPED):
+            # NOTE: asked for WSTOPPED alone, the kernel knows no child any more that has just ended.
+            if (
+                self._foreground
+                and (state := self._state(os.WSTOPPED | os.WEXITED))
+                and state.si_code == os.CLD_STOPPED
+            ):
                 self._pause()
         return not self.running
 

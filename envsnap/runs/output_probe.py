@@ -37,14 +37,13 @@ def probe(host: Host, base: str, count: int, key_file: str = "") -> dict[str, Js
     {"prompts_sha256", "tokens", "outputs", "again"}. Raises: Missing.
     """
     prompts = PROMPTS[:count]
-    ask = _sglang if _serves_sglang(host, base, key_file) else _openai
-    model = "" if ask is _sglang else _model(host, base, key_file)
-    return {
-        "prompts_sha256": _sha256("\0".join(prompts)),
-        "tokens": TOKENS,
-        "outputs": [ask(host, base, model, prompt, key_file) for prompt in prompts],
-        "again": [ask(host, base, model, prompt, key_file) for prompt in prompts],
-    }
+    try:
+        ask = _sglang if _serves_sglang(host, base, key_file) else _openai
+        model = "" if ask is _sglang else _model(host, base, key_file)
+        once, again = ([ask(host, base, model, prompt, key_file) for prompt in prompts] for _ in range(2))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise Missing(Why.NOT_SUPPORTED, f"an answer is not understood ({type(error).__name__}: {error})") from error
+    return {"prompts_sha256": _sha256("\0".join(prompts)), "tokens": TOKENS, "outputs": once, "again": again}
 
 
 def steady(found: Mapping[str, Json]) -> bool:

@@ -78,7 +78,7 @@ def joined(own: tuple[Metric, ...], server: tuple[Metric, ...]) -> tuple[Metric,
     found = {m.name: m for m in (*reversed(server), *reversed(own))}
     order = dict.fromkeys(m.name for m in (*own, *server))
     metrics = [found[name] for name in order]
-    accept, speeds = found.get("accept_length"), {m.name: m.value for m in own}
+    accept, speeds = found.get("accept_length"), {m.name: m.value for m in reversed(own)}
     per_token = speeds.get("tpot_seconds")
     if per_token is None and "stream_tokens_per_second" in speeds:
         per_token = 1 / speeds["stream_tokens_per_second"]

@@ -55,7 +55,10 @@ def run_session(plan: Plan, folder: Path, save: Save, say: Say, new_host: Callab
     runs: list[Run] = []
     server: Server | None = None
     with supervised() as signals:
-        setting = Setting(plan, group, folder, say, signals, new_host, base, _listener(plan, new_host()), asked)
+        # NOTE: the benchmark may work elsewhere, and is told where records go.
+        setting = Setting(
+            plan, group, folder.absolute(), say, signals, new_host, base, _listener(plan, new_host()), asked
+        )
         total = plan.repeats * len(plan.arms)
         try:
             for number, (index, arm) in enumerate(_order(plan), 1):

@@ -3,90 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from envsnap.runs.columns import Columns
 from envsnap.runs.compare import compare
-from envsnap.runs.run import Run
-from envsnap.runs.session import Arm, Outcome, Plan, SessionError, run_session
-from envsnap.runs.sources import Wanted, pattern_of
+from envsnap.runs.session import Arm, Plan, SessionError
 from envsnap.runs.verdict import Design
-
-SERVER = Path(__file__).parent / "programs" / "server.py"
-SPEED = Wanted(patterns=(pattern_of(r"speed[tok/s]=speed: (\S+)"),))
-
-
-def python(code: str) -> tuple[str, ...]:
-    return (sys.executable, "-c", code)
-
-
-@pytest.fixture
-def port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_behind() -> Iterator[None]:
-    def children() -> set[str]:
-        return {
-            entry.name
-            for entry in Path("/proc").iterdir()
-            if entry.name.isdigit() and _parent(entry) == str(os.getpid())
-        }
-
-    before = children()
-    yield
-    assert children() <= before
-
-
-def _parent(entry: Path) -> str:
-    try:
-        return (entry / "stat").read_text().rpartition(")")[2].split()[1]
-    except OSError:
-        return ""
-
-
-def run(tmp_path: Path, plan: Plan) -> tuple[Outcome, list[str]]:
-    folder = tmp_path / ".envsnap" / "runs"
-    folder.mkdir(parents=True, exist_ok=True)
-    said: list[str] = []
-    saved: list[Run] = []
-
-    def save(run: Run, samples: Columns) -> None:
-        saved.append(run)
-
-    def say(text: str, passing: bool = False) -> None:
-        said.append(text)
-
-    outcome = run_session(plan, folder, save, say)
-    assert tuple(saved) == outcome.runs
-    return outcome, said
-
-
-def serve(port: int, **changed: Any) -> dict[str, Any]:
-    url = f"http://127.0.0.1:{port}/"
-    return {"server": (sys.executable, str(SERVER), str(port)), "ready": url, "ready_seconds": 30.0, **changed}
-
-
-def ask(port: int) -> tuple[str, ...]:
-    return python(
-        "import json, urllib.request\n"
-        f"answer = json.load(urllib.request.urlopen('http://127.0.0.1:{port}/'))\n"
-        "print('arm', answer['arm'])\n"
-        "print('speed:', {'a': 10, 'b': 20}.get(answer['arm'], 30))"
-    )
+from tests.runs.sessions import SERVER, SPEED, ask, python, run, serve
 
 
 def test_a_benchmark_alone(tmp_path: Path) -> None:
@@ -123,6 +52,14 @@ def test_arms_are_interleaved_in_pairs_and_reach_the_server(tmp_path: Path, port
     assert {r.arm: r.metrics[0].value for r in outcome.runs} == {"a": 10.0, "b": 20.0}
     a, b = ([r for r in outcome.runs if r.arm == arm] for arm in "ab")
     assert compare(a, b).design is Design.INTERLEAVED
+
+
+def test_records_go_to_one_place_wherever_the_benchmark_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome, _ = run(
+        Path(), Plan(python("import os; os.chdir('/'); print('speed:', len(os.environ['ENVSNAP_RECORD']))"))
+    )
+    assert Path(outcome.runs[0].added["ENVSNAP_RECORD"]).is_relative_to(tmp_path)
 
 
 def test_one_server_can_be_kept(tmp_path: Path, port: int) -> None:
