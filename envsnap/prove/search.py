@@ -1,0 +1,300 @@
+"""The search: which trial comes next, and when it is over. Pure: it sees trials, never the machine.
+
+A trial reverts a set of suspects to how the fast side had them and leaves the rest as on the slow side. First the
+gate; then the suspect that holds half the probability alone, or a set that holds half of it; at last the two runs that
+confirm: only it reverted (necessity), only it as on the slow side (sufficiency). What is left of the gap is searched in
+turn, with the culprits found so far held as the fast side had them.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from envsnap.prove.belief import Belief, Shot, Spread, believe
+from envsnap.prove.gate import Gate, judge, pairs_of
+
+SURE = 0.99
+RECOVERED = 0.85
+"""Part of the gap that one culprit has to explain before no second one is looked for."""
+FAILURES = 3
+"""Trials in a row that give no figure, at the gate, before the benchmark is said to fail."""
+MOST_CONFIRMING = 4
+"""Confirming runs of either kind before effects are said not to add up."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Suspects with prior probabilities (with `none` they add up to 1) and the cost of their levers (1: a restart).
+
+    `gap` is the recorded log ratio of slow to fast, None where no figures were recorded.
+    """
+
+    prior: Mapping[str, float]
+    none: float
+    spread: Spread
+    gap: float | None = None
+    costs: Mapping[str, float] = field(default_factory=dict)
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial: the suspects reverted, what it was for, and log cost (None: it gave no figure)."""
+
+    reverted: frozenset[str]
+    purpose: str
+    suspect: str = ""
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """A confirmed cause. `effect` is a log ratio with a 95 % interval, `fraction` its part of the whole gap.
+
+    `only_with` is a suspect without which it does nothing.
+    """
+
+    suspect: str
+    probability: float
+    effect: float
+    low: float
+    high: float
+    fraction: float
+    only_with: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How it ended: confirmed, not_reproducible, none, budget or failing; with what was found until then."""
+
+    outcome: str
+    culprits: tuple[Culprit, ...]
+    belief: Belief | None
+    reason: str = ""
+
+
+class Search:
+    """A search as far as its trials go. Give it each trial with `add`; `step` is the next trial, or the result."""
+
+    def __init__(self, problem: Problem, budget: int = 40, trials: Sequence[Trial] = ()) -> None:
+        self.problem = problem
+        self.budget = budget
+        self.trials: list[Trial] = []
+        self.culprits: list[Culprit] = []
+        self.held_fast: frozenset[str] = frozenset()
+        self.held_slow: frozenset[str] = frozenset()
+        self.belief: Belief | None = None
+        self.every = frozenset(problem.prior)
+        self.step: Trial | Result = self._next()
+        for trial in trials:
+            self.add(trial)
+
+    def add(self, trial: Trial) -> None:
+        """Take note of a trial that was run."""
+        self.trials.append(trial)
+        self.step = self._next()
+
+    @property
+    def expected(self) -> int:
+        """About how many more runs it takes."""
+        if isinstance(self.step, Result):
+            return 0
+        gate = max(2 * pairs_of(self.problem.spread) - len(self._at_gate()), 0)
+        odds = self.belief.probability if self.belief else self.problem.prior
+        whole = sum(odds.values()) or 1.0
+        bits = -sum(p / whole * math.log2(p / whole) for p in odds.values() if p > 0)
+        confirmed = {t.purpose for t in self.trials if t.value is not None}
+        return gate + round(bits) + sum(kind not in confirmed for kind in ("necessity", "sufficiency"))
+
+    # -- what comes next ------------------------------------------------------------------------------------
+
+    def _next(self) -> Trial | Result:
+        step = self._gate() or self._search()
+        if isinstance(step, Trial) and len(self.trials) >= self.budget:
+            return self._result("budget", f"{self.budget} runs were not enough")
+        return step
+
+    def _result(self, outcome: str, reason: str = "") -> Result:
+        return Result(outcome, tuple(self.culprits), self.belief, reason)
+
+    def _at_gate(self) -> list[Trial]:
+        return [t for t in self.trials if t.purpose == "gate"]
+
+    def _gate(self) -> Trial | Result | None:
+        """The next run of the gate, or what it says; None once it is open."""
+        runs = self._at_gate()
+        slow, fast = (
+            [t.value for t in runs if t.reverted == s and t.value is not None] for s in (frozenset(), self.every)
+        )
+        for side, name in ((frozenset(), "slow"), (self.every, "fast")):
+            last = [t.value for t in runs if t.reverted == side][-FAILURES:]
+            if len(last) == FAILURES and all(v is None for v in last):
+                return self._result("failing", f"it fails when everything is as on the {name} side")
+        verdict = judge(slow, fast, self.problem.spread, self.problem.gap)
+        if verdict is Gate.OPEN and len(slow) == len(fast):
+            return None
+        if verdict is Gate.SHUT and len(slow) == len(fast):
+            return self._result("not_reproducible", "the gap does not come back")
+        if len(slow) != len(fast):
+            return Trial(frozenset() if len(slow) < len(fast) else self.every, "gate")
+        first = random.Random(self.problem.seed * 1000 + len(slow)).random() < 0.5
+        return Trial(frozenset() if first else self.every, "gate")
+
+    def _search(self) -> Trial | Result:
+        """The search in what is open, and in what is left after each culprit."""
+        while True:
+            open_ = self.every - self.held_fast - self.held_slow
+            if not open_:
+                return self._result("confirmed" if self.culprits else "none")
+            if not self._seen(self.held_fast):
+                return Trial(self.held_fast, "necessity", self.culprits[-1].suspect)
+            belief = self.belief = self._believe(open_)
+            if self.culprits and not self.held_slow and not self._worth(belief):
+                return self._result("confirmed")
+            if step := self._interaction(belief):
+                if isinstance(step, Trial):
+                    return step
+                self.culprits.append(step)
+                self.held_slow |= {step.suspect}
+                continue
+            if belief.none >= SURE:
+                if self._set_aside(belief):
+                    continue
+                return self._result(
+                    "confirmed" if self.culprits else "none", "no single one of the suspects explains the gap"
+                )
+            top = max(sorted(open_), key=lambda s: belief.probability[s])
+            if belief.probability[top] < 0.5:
+                return self._half(open_, belief)
+            found = self._confirm(top, belief)
+            if isinstance(found, Trial):
+                return found
+            self.culprits.append(found)
+            if self.held_slow:
+                return self._result("confirmed")
+            self.held_fast = frozenset(c.suspect for c in self.culprits)
+
+    def _seen(self, reverted: frozenset[str]) -> bool:
+        return any(t.reverted == reverted and t.value is not None for t in self.trials)
+
+    def _worth(self, belief: Belief) -> bool:
+        """Whether what is left of the gap, with the culprits as on the fast side, is worth a search and can be seen."""
+        noise = belief.sigma * math.sqrt(1 / max(belief.n_slow, 1) + 1 / max(belief.n_fast, 1))
+        return belief.gap > (1 - RECOVERED) * self._gap and belief.gap > 3 * noise
+
+    def _interaction(self, belief: Belief) -> Trial | Culprit | None:
+        """A suspect that brings the gap back where it is reverted, and alone makes none of it: it needs another one."""
+        middle = (belief.slow + belief.fast) / 2
+        if self.held_slow or belief.gap < 4 * belief.sigma:
+            return None
+        for suspect in sorted({t.suspect for t in self.trials if t.suspect} - self.held_fast):
+            need, enough = self._confirming(suspect, "necessity"), self._confirming(suspect, "sufficiency")
+            if not need or not enough or max(_mean(need), _mean(enough)) > middle:
+                continue
+            if len(need) < 2 or len(enough) < 2:
+                return self._alone(suspect, "necessity" if len(need) < len(enough) else "sufficiency", belief)
+            return self._culprit(suspect, belief.slow - _mean(need), belief.sigma / 2, belief)
+        return None
+
+    def _set_aside(self, belief: Belief) -> bool:
+        """Where each of two causes hides the other, no single one explains anything, though the gap is there.
+
+        Whatever could be reverted without any gain is then held as the fast side had it, so that one cause is left.
+        """
+        middle = (belief.slow + belief.fast) / 2
+        without = [
+            t.reverted for t in self._in_context()
+            if t.value is not None and t.value > middle and self.held_fast < t.reverted
+        ]  # fmt: skip
+        if not without or belief.gap < 4 * belief.sigma:
+            return False
+        self.held_fast = max(without, key=lambda s: (len(s), sorted(s)))
+        return True
+
+    def _confirming(self, suspect: str, kind: str) -> list[float]:
+        """Figures of the runs that confirm or refute a suspect in what is held now."""
+        return [
+            t.value for t in self._in_context()
+            if t.purpose == kind and t.suspect == suspect and t.value is not None
+        ]  # fmt: skip
+
+    def _in_context(self) -> list[Trial]:
+        """The trials in which what is held was as it is held."""
+        return [t for t in self.trials if self.held_fast <= t.reverted and not self.held_slow & t.reverted]
+
+    def _believe(self, open_: frozenset[str]) -> Belief:
+        """The posterior over what is open, from the trials in which what is held was held so."""
+        shots = [Shot(t.reverted & open_, t.value) for t in self._in_context() if t.value is not None]
+        whole = sum(self.problem.prior[s] for s in open_) or 1.0
+        none = self.problem.none
+        prior = {s: (1 - none) * self.problem.prior[s] / whole for s in sorted(open_)}
+        return believe(prior, none, shots, self.problem.spread)
+
+    def _half(self, open_: frozenset[str], belief: Belief) -> Trial:
+        """A set that holds half of the probability, cheap levers first; never one that gave no figure before."""
+        failed = {t.reverted for t in self.trials if t.value is None}
+        draw = random.Random(self.problem.seed * 1000 + len(self.trials))
+        target = (1 - belief.none) / 2
+        chosen: frozenset[str] = frozenset()
+        for _ in range(50):
+            noise = {s: draw.random() for s in sorted(open_)}
+            # NOTE: after a combination that did not start, an order by chance separates what must stay together less.
+            order = sorted(
+                noise,
+                key=lambda s: (self.problem.costs.get(s, 1.0), -belief.probability[s] * (not failed), noise[s]),
+            )
+            picked: set[str] = set()
+            mass = 0.0
+            for suspect in order:
+                p = belief.probability[suspect]
+                if mass + p <= target * 1.05 or (not picked and p < 1 - belief.none - target):
+                    picked.add(suspect)
+                    mass += p
+            chosen = frozenset(picked) | self.held_fast
+            if chosen not in failed and picked:
+                break
+        return Trial(chosen, "search")
+
+    def _confirm(self, top: str, belief: Belief) -> Trial | Culprit:
+        """The next confirming run of the leading suspect, or what it is found to do."""
+        need, enough = self._confirming(top, "necessity"), self._confirming(top, "sufficiency")
+        if belief.probability[top] >= SURE and need and enough:
+            by_need, by_enough = belief.slow - _mean(need), _mean(enough) - belief.fast
+            level = 1 / max(belief.n_slow, 1) + 1 / max(belief.n_fast, 1)
+            error = belief.sigma * math.sqrt(1 / len(need) + 1 / len(enough) + level)
+            if abs(by_need - by_enough) <= 2 * error or len(need) + len(enough) >= MOST_CONFIRMING:
+                return self._culprit(top, (by_need + by_enough) / 2, error / 2, belief)
+        return self._alone(top, "necessity" if len(need) <= len(enough) else "sufficiency", belief)
+
+    def _culprit(self, top: str, effect: float, error: float, belief: Belief) -> Culprit:
+        partner = next(iter(self.held_slow), "")
+        interval = effect - 2 * error, effect + 2 * error
+        return Culprit(top, belief.probability[top], effect, *interval, effect / self._gap, partner)
+
+    @property
+    def _gap(self) -> float:
+        sides: tuple[list[float], list[float]] = ([], [])
+        for trial in self._at_gate():
+            if trial.value is not None:
+                sides[bool(trial.reverted)].append(trial.value)
+        return _mean(sides[0]) - _mean(sides[1])
+
+    def _alone(self, top: str, kind: str, belief: Belief) -> Trial:
+        """Only `top` reverted, or only it not; with others that hardly matter where that alone does not start."""
+        open_ = self.every - self.held_fast - self.held_slow
+        failed = {t.reverted for t in self.trials if t.value is None}
+        draw = random.Random(self.problem.seed * 1000 + len(self.trials))
+        others = sorted(s for s in open_ if s != top and belief.probability[s] < (1 - SURE) / 2)
+        for share in (0.0, *([0.5] * 20)):
+            extra = frozenset(s for s in others if share and draw.random() < share)
+            reverted = self.held_fast | ({top} | extra if kind == "necessity" else open_ - {top} - extra)
+            if reverted not in failed:
+                break
+        return Trial(reverted, kind, top)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
