@@ -20,8 +20,8 @@ def uncalled(edits: Iterable[Edit], trees: Sequence[ast.Module], state: State) -
     mentions: dict[str, bool] = {}
     for tree in trees:
         for name, guards, scopes in _mentions(tree.body, new, [], [tree]):
-            reached = all(truth(g.test, scopes, state) in (None, g.truth) for g in guards)
-            mentions[name] = mentions.get(name, False) or reached
+            if not mentions.get(name):
+                mentions[name] = all(truth(g.test, scopes, state) in (None, g.truth) for g in guards)
     return frozenset(name for name, reached in mentions.items() if not reached)
 
 

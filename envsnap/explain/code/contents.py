@@ -55,7 +55,11 @@ def compare(sides: Sides, paths: Sequence[str]) -> dict[str, Outcome]:
     sources = {path: _sources(texts[path]) for path in paths if not _is_same(texts[path])}
     differing = {path: edits(old, new) if old and new else None for path, (old, new) in sources.items()}
     trees = [new.tree for _, new in sources.values() if new]
-    never = uncalled([e for found in differing.values() for e in found or ()], trees, states[1])
+    # NOTE: where lines were watched they tell it, and this takes long for a large pull.
+    watched = not sides.ran[1].why
+    never = (
+        frozenset[str]() if watched else uncalled([e for f in differing.values() for e in f or ()], trees, states[1])
+    )
     outcomes = {}
     for path, found in differing.items():
         sights = [_sight(sides, side, path, texts[path][side], sources[path][side], states[side]) for side in (0, 1)]

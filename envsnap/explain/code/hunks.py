@@ -117,13 +117,16 @@ def _name(text: str) -> str:
     """The path in `a/PATH` or `"b/PATH"`; empty for /dev/null."""
     text = text.partition("\t")[0]
     if text.startswith('"'):
-        text = _ESCAPE.sub(_character, text.strip('"'))
-        text = text.encode("latin-1", "replace").decode("utf-8", "replace") if not text.isascii() else text
+        # NOTE: octal numbers are bytes of UTF-8, beside which letters may stand as they are.
+        data = b"".join(_unquoted(part, i % 2 == 1) for i, part in enumerate(_ESCAPE.split(text[1:].removesuffix('"'))))
+        text = data.decode("utf-8", "replace")
     return text[2:] if text[:2] in ("a/", "b/") else ""
 
 
-def _character(match: re.Match[str]) -> str:
-    return _ESCAPED.get(match[1]) or chr(int(match[1], 8) & 0xFF)
+def _unquoted(part: str, escape: bool) -> bytes:
+    if escape and part.isdigit():
+        return bytes([int(part, 8) & 0xFF])
+    return (_ESCAPED[part] if escape else part).encode("utf-8", "replace")
 
 
 def _named_in(line: str) -> str:
