@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 
@@ -29,12 +29,10 @@ class Setting:
     waiver: Waiver | None = None
 
 
-def chosen(
-    settings: Mapping[str, Setting], when: str = BEFORE, only: Callable[[Rule], bool] = lambda of: True
-) -> list[Rule]:
+def chosen(settings: Mapping[str, Setting], when: str = BEFORE) -> list[Rule]:
     """The rules of a moment that are not switched off."""
     rules = (rule(code) for code in codes() if settings.get(code, Setting()).severity != OFF)
-    return [each for each in rules if moment(each) == when and only(each)]
+    return [each for each in rules if moment(each) == when]
 
 
 def sections(rules: Iterable[Rule]) -> set[str]:

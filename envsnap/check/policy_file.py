@@ -7,18 +7,18 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
 from envsnap.capture import has_type
 from envsnap.check import form
 from envsnap.check.builtin import Setting
-from envsnap.check.comparators import COMPARATORS, Tests, is_number, is_specifier, satisfiable
+from envsnap.check.comparators import COMPARATORS, is_number, is_specifier
+from envsnap.check.contradictions import contradictions
 from envsnap.check.facts import ERROR
 from envsnap.check.policy import GPUS, SCHEMA, Condition, Policy, PolicyError, Requirement
 from envsnap.check.rules import codes
-from envsnap.check.selectors import Selector, nearest, overlap, select
+from envsnap.check.selectors import Selector, nearest, select
 from envsnap.check.waivers import Waiver
 from envsnap.collectors import keys
 from envsnap.keys import Key, Type
@@ -41,41 +41,6 @@ def load(file: str | Path, profiles: Sequence[str] = ()) -> Policy:
     if broken := contradictions(policy.requirements):
         raise PolicyError(broken)
     return policy
-
-
-def contradictions(requirements: Sequence[Requirement]) -> list[str]:
-    """A sentence for each two requirements under the same conditions that nothing could meet."""
-    by_text: dict[str, list[int]] = {}
-    for number, one in enumerate(requirements):
-        by_text.setdefault(one.selector.path or one.selector.text, []).append(number)
-    wild = [number for number, one in enumerate(requirements) if one.selector.path is None]
-    pairs = {pair for same in by_text.values() for pair in combinations_with_replacement(same, 2)}
-    pairs |= {(min(w, n), max(w, n)) for w in wild for n in range(len(requirements))}
-    several = ((requirements[a], requirements[b]) for a, b in sorted(pairs))
-    return [
-        _clash_text(one, other)
-        for one, other in several
-        if one.applies_when == other.applies_when and overlap(one.selector, other.selector) and _clash(one, other)
-    ]
-
-
-def _clash(one: Requirement, other: Requirement) -> bool:
-    if one.absent or other.absent:
-        return any(r.tests or r.present or r.same_as_baseline for r in (one, other))
-    return not satisfiable(_key(one.selector), [one.tests] if one is other else [one.tests, other.tests])
-
-
-def _clash_text(one: Requirement, other: Requirement) -> str:
-    if one is other:
-        return f"{one.origin}: {one.selector.text} contradicts itself: nothing can meet all of its tests."
-    return (
-        f"{one.origin}: {one.selector.text} and {other.selector.text}"
-        f"{'' if other.origin == one.origin else f' in {other.origin}'} contradict each other."
-    )
-
-
-def _key(selector: Selector) -> Key:
-    return keys()[selector.patterns[0]].for_path(selector.path or selector.patterns[0].replace("[]", "[x]"))
 
 
 # -- files -------------------------------------------------------------------------------------------------------
@@ -247,6 +212,11 @@ def _with_profiles(policy: Policy, documents: Sequence[tuple[dict[str, Json], st
         for name in names
         if name not in profiles
     ]
+    broken += [
+        f"{origin}: the profile {name} has rules, which a condition cannot switch; leave out its applies_when."
+        for name, (body, origin) in profiles.items()
+        if "applies_when" in body and "rules" in body
+    ]
     if broken:
         raise PolicyError(broken)
     for name, (body, origin) in profiles.items():
@@ -257,9 +227,6 @@ def _with_profiles(policy: Policy, documents: Sequence[tuple[dict[str, Json], st
         policy = replace(
             policy,
             requirements=_replaced(policy.requirements, layer.requirements),
-            rules={**policy.rules, **layer.rules} if name in names else policy.rules,
+            rules={**policy.rules, **layer.rules},
         )
     return policy
-
-
-__all__ = ["NAME", "Tests", "contradictions", "load"]

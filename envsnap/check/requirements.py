@@ -10,10 +10,10 @@ from fnmatch import fnmatchcase
 from typing import Any, cast
 
 from envsnap.check.comparators import holds, words
+from envsnap.check.contradictions import contradictions
 from envsnap.check.facts import ERROR, GPU_INDEX, Index, gaps
 from envsnap.check.finding import Finding, Severity, Status
 from envsnap.check.policy import RANKS, Condition, PolicyError, Requirement
-from envsnap.check.policy_file import contradictions
 from envsnap.check.selectors import alike_but_for_the_first_instance
 from envsnap.check.waivers import waived
 from envsnap.check.wanted import Wanted

@@ -18,6 +18,7 @@ from envsnap.check.rules import codes
 from envsnap.snapshot import load, write
 from tests.check.made import gpus, snapshot
 from tests.test_cli import Done, envsnap
+from tests.workers.running import running
 
 PYTHON = sys.executable
 WHO = [PYTHON, "-c", "import os, sys; print(os.getpid(), os.getppid(), *sys.argv[1:])"]
@@ -82,10 +83,10 @@ def test_fail_open_is_for_trouble_alone(tmp_path: Path) -> None:
 
 def test_the_command_takes_the_place_of_the_check(tmp_path: Path) -> None:
     policy(tmp_path, PASSES)
-    running = started("--no-rules", "-q", "--", *WHO, "--tp", "2", "--", "x y", cwd=tmp_path)
-    out, err = running.communicate(timeout=60)
-    assert out.split() == [str(running.pid), str(os.getpid()), "--tp", "2", "--", "x", "y"]
-    assert (running.returncode, err) == (0, "")
+    process = started("--no-rules", "-q", "--", *WHO, "--tp", "2", "--", "x y", cwd=tmp_path)
+    out, err = process.communicate(timeout=60)
+    assert out.split() == [str(process.pid), str(os.getpid()), "--tp", "2", "--", "x", "y"]
+    assert (process.returncode, err) == (0, "")
 
 
 def test_the_command_has_its_own_exit_code_input_and_signals(tmp_path: Path) -> None:
@@ -94,12 +95,12 @@ def test_the_command_has_its_own_exit_code_input_and_signals(tmp_path: Path) -> 
     assert (done.returncode, done.stdout) == (7, "in\n")
     done = envsnap("check", "--no-rules", "-q", "--", "sh", "-c", "kill -PIPE $$; exit 7", cwd=tmp_path)
     assert done.returncode == -signal.SIGPIPE
-    running = started("--no-rules", "-q", "--", "sh", "-c", "echo up; exec sleep 60", cwd=tmp_path)
-    assert running.stdout is not None
-    assert running.stdout.readline() == "up\n"
-    running.terminate()
-    assert running.wait(timeout=10) == -signal.SIGTERM
-    running.communicate()
+    process = started("--no-rules", "-q", "--", "sh", "-c", "echo up; exec sleep 60", cwd=tmp_path)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    process.terminate()
+    assert process.wait(timeout=10) == -signal.SIGTERM
+    process.communicate()
 
 
 @pytest.mark.parametrize(("command", "code"), [("no-such-program-here", 127), ("/etc/passwd", 126)])
@@ -122,12 +123,12 @@ def test_interrupted_it_starts_nothing(tmp_path: Path) -> None:
     policy(tmp_path, PASSES)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        running = started("--wait", "60", "--for", f"vllm serve m --port {port}", "--", "echo", "up", cwd=tmp_path)
-        assert running.stderr is not None
-        assert f"port {port} is taken" in running.stderr.readline()
-        running.send_signal(signal.SIGINT)
-        out, _ = running.communicate(timeout=30)
-    assert (running.returncode, out) == (128 + signal.SIGINT, "")
+        process = started("--wait", "60", "--for", f"vllm serve m --port {port}", "--", "echo", "up", cwd=tmp_path)
+        assert process.stderr is not None
+        assert f"port {port} is taken" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+    assert (process.returncode, out) == (128 + signal.SIGINT, "")
 
 
 def test_it_waits_until_the_port_is_free(tmp_path: Path) -> None:
@@ -135,12 +136,12 @@ def test_it_waits_until_the_port_is_free(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         command = f"vllm serve m --port {port} --device cpu"
-        running = started("--wait", "120", "--for", command, "--format", "json", cwd=tmp_path)
-        assert running.stderr is not None
-        line = running.stderr.readline()
+        process = started("--wait", "120", "--for", command, "--format", "json", cwd=tmp_path)
+        assert process.stderr is not None
+        line = process.stderr.readline()
         assert line.startswith("envsnap: waiting up to ")
         assert line.endswith(f"port {port} is taken\n")
-    out, _ = running.communicate(timeout=60)
+    out, _ = process.communicate(timeout=60)
     assert next(f for f in json.loads(out)["findings"] if f["code"] == "port_taken")["status"] == "pass"
 
 
@@ -221,6 +222,73 @@ def test_after_has_to_know_what_runs(tmp_path: Path) -> None:
     assert (done.returncode, "--match RE, --pid N or --server URL" in done.stderr) == (2, True)
     done = envsnap("check", "--after", "--match", "no-such-program-anywhere", cwd=tmp_path)
     assert (done.returncode, "no process matches" in done.stdout) == (1, True)
+
+
+LAUNCHER = """
+import multiprocessing, os, sys, time
+import setproctitle
+
+def rank(number, lost):
+    setproctitle.setproctitle(f"sglang::scheduler_TP{number}")
+    if number == lost:
+        del os.environ["NCCL_PROTO"]
+    os.write(1, b"ready\\n")
+    time.sleep(600)
+
+if __name__ == "__main__":
+    lost = int(sys.argv[-1])
+    ranks = [multiprocessing.get_context("spawn").Process(target=rank, args=(n, lost), daemon=True) for n in (0, 1)]
+    for each in ranks:
+        each.start()
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(("lost", "code"), [(1, 1), (9, 0)])
+def test_after_a_start_a_variable_that_did_not_reach_rank_1_is_found(tmp_path: Path, lost: int, code: int) -> None:
+    pytest.importorskip("setproctitle")
+    (tmp_path / "sglang").mkdir()
+    (tmp_path / "sglang" / "launch_server.py").write_text(LAUNCHER)
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "NCCL_PROTO": "LL"}
+    command = [PYTHON, "-m", "sglang.launch_server", "--tp", "2", "--lost", str(lost)]
+    with running(command, env, cwd=tmp_path) as server:
+        assert server.stdout is not None
+        assert [server.stdout.readline() for _ in (0, 1)] == ["ready\n"] * 2
+        done = envsnap("check", "--after", "--pid", server.pid, "--format", "json", cwd=tmp_path)
+    found = {f["code"]: f for f in json.loads(done.stdout)["findings"] if f["status"] in ("fail", "unknown")}
+    if any("denied" in f["title"] for f in found.values()):
+        pytest.skip("other processes cannot be looked into here")
+    assert done.returncode == code, found
+    assert set(found) == ({"variables_arrived", "ranks_alike"} if code else set())
+    if code:
+        assert found["variables_arrived"]["title"].endswith("did not reach scheduler_TP1")
+        assert found["ranks_alike"]["evidence"][0].endswith(".env[NCCL_PROTO]")
+
+
+def hanging(folder: Path, call: str) -> dict[str, str]:
+    """An environment in which the GPU driver answers by doing something else."""
+    (folder / "site").mkdir()
+    (folder / "site" / "sitecustomize.py").write_text(
+        f"import ctypes, time\nfrom envsnap import machine\nmachine.OPERATIONS['nvml'] = lambda *a: {call}\n"
+    )
+    return {"PYTHONPATH": f"{folder / 'site'}:{os.environ.get('PYTHONPATH', '')}"}
+
+
+def test_a_driver_that_hangs_is_unknown_and_starts_nothing(tmp_path: Path) -> None:
+    env = hanging(tmp_path, "time.sleep(1000)")
+    done = envsnap("check", "--deadline", "1", "--", "echo", "started", cwd=tmp_path, env=env)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "gpu: timeout: did not finish within 1.0 s" in done.stderr
+
+
+def test_a_driver_that_freezes_the_check_is_trouble(tmp_path: Path) -> None:
+    env = hanging(tmp_path, "ctypes.PyDLL(None).sleep(1000)")  # keeps the interpreter's lock
+    options = ["check", "--deadline", "0.2"]
+    done = envsnap(*options, "--", "echo", "started", cwd=tmp_path, env=env)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "a driver or a file system hangs" in done.stderr
+    done = envsnap(*options, "--fail-open", "--", "echo", "started", cwd=tmp_path, env=env)
+    assert (done.returncode, done.stdout) == (0, "started\n")
 
 
 @pytest.mark.parametrize("unclosed", ["python 'x", 'a "b'])

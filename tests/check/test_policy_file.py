@@ -208,6 +208,11 @@ def test_profiles_are_added_when_they_are_named_or_by_their_condition(tmp_path: 
         load(tmp_path / "envsnap.toml", ["day"])
 
 
+def test_a_condition_cannot_switch_rules(tmp_path: Path) -> None:
+    (sentence,) = wrong(tmp_path, "[profiles.x]\napplies_when = { gpu = 'a' }\nrules = { acs = 'off' }")
+    assert sentence == "the profile x has rules, which a condition cannot switch; leave out its applies_when."
+
+
 @pytest.mark.parametrize(
     ("data", "part"),
     [

@@ -19,6 +19,7 @@ def workers(*roles: str, **facts: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for place, role in enumerate(roles):
         found[f"worker[{role}].argv"] = ["bash"] if role == "shell" else COMMAND
+        found[f"worker[{role}].started_seconds"] = 2e9
         found[f"worker[{role}].env[PATH]"] = "/bin"
         if place:
             found[f"worker[{role}].parent"] = roles[min(place - 1, 1)]

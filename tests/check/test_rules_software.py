@@ -126,6 +126,8 @@ CASES = [
     silent("nccl_conf", {"nccl.conf[user].path": "/h", "nccl.conf[user].set[NCCL_ALGO]": "Tree",
            "env[NCCL_ALGO]": "Ring"},
            "the environment wins"),
+    silent("nccl_conf", {"nccl.conf[system].path": "/etc/nccl.conf", "nccl.conf[system].odd_names": ["NVSHMEM_X"]},
+           "for another library"),
     apart("nccl_conf", {}, "no file"),
     warns("caches_cold", {"cache[sglang/triton].warm": False, "cache[flashinfer].warm": False,
           "cache[vllm].warm": True},

@@ -7,8 +7,11 @@ import re
 from envsnap.check.facts import Facts
 from envsnap.check.wanted import Wanted, read_command
 
+EXISTS = "worker[].started_seconds"
+"""What can be read of every process: a retitled one has overwritten its arguments."""
 COMMAND = ("worker[].argv", "server[].launch_command")
 """Keys that tell the command where nobody named it."""
+USES = (EXISTS, *COMMAND)
 
 _RANK = re.compile(r"(?:.*/)?(?:scheduler|Worker|rank)[^/]*")
 _MAIN = re.compile(r"(?:.*/)?main\Z")
@@ -16,7 +19,7 @@ _MAIN = re.compile(r"(?:.*/)?main\Z")
 
 def ranks(facts: Facts) -> list[str]:
     """The roles of processes that compute, in order of name."""
-    return sorted(role for (role,), *_ in facts.each("worker[].argv") if _RANK.fullmatch(role))
+    return sorted(role for (role,), *_ in facts.each(EXISTS) if _RANK.fullmatch(role))
 
 
 def asked(facts: Facts) -> Wanted:

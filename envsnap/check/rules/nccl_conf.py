@@ -23,7 +23,8 @@ def judge(facts: Facts) -> Iterable[Problem]:
     if not files:
         raise NotApplicable("NCCL has no configuration file here")
     for file, place in files.items():
-        odd = facts.value(f"nccl.conf[{file}].odd_names")
+        # NOTE: NCCL exports whatever stands there, so that names of other libraries can be meant.
+        odd = [n for n in facts.value(f"nccl.conf[{file}].odd_names") or () if n != n.strip() or "NCC" in n.upper()]
         if odd:
             yield Problem(f"{place} sets names that NCCL never looks up: {', '.join(odd[:4])}",
                           (f"nccl.conf[{file}].odd_names",))  # fmt: skip

@@ -17,7 +17,7 @@ from envsnap.workers.propagation import State, propagation
 CODE = "ranks_alike"
 SEVERITY = ERROR
 NEEDS = ("worker[].env[]", "worker[].library[].version")
-USES = _running.COMMAND
+USES = _running.USES
 WHEN = AFTER
 
 _MATTERS = 0.2

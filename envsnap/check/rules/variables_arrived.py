@@ -18,7 +18,7 @@ from envsnap.workers.propagation import Row, State, propagation
 CODE = "variables_arrived"
 SEVERITY = ERROR
 NEEDS = ("worker[].env[]", "worker[].parent")
-USES = _running.COMMAND
+USES = _running.USES
 WHEN = AFTER
 
 _MATTERS = 0.25

@@ -12,8 +12,8 @@ from envsnap.check.rules import AFTER, _running
 
 CODE = "workers_found"
 SEVERITY = ERROR
-NEEDS = ("worker[].argv",)
-USES = ("worker[].ended", "server[].launch_command")
+NEEDS = (_running.EXISTS,)
+USES = ("worker[].ended", *_running.COMMAND)
 WHEN = AFTER
 ABSENCE_IS_JUDGED = True
 
@@ -23,7 +23,7 @@ def judge(facts: Facts) -> Iterable[Problem]:
     if facts.snapshot.sections["worker"].reason.startswith("off"):
         raise NotApplicable("no processes were named (--pid, --match)")
     found = _running.ranks(facts)
-    if not facts.all("worker[].argv"):
+    if not facts.all(_running.EXISTS):
         yield Problem("no process matches", ("worker",), "ps -eo pid,args; then --match or --pid")
         return
     for (role,), path, ended in facts.each("worker[].ended"):
