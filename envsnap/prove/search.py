@@ -87,6 +87,8 @@ class Search:
         self.held_fast: frozenset[str] = frozenset()
         self.held_slow: frozenset[str] = frozenset()
         self.belief: Belief | None = None
+        self._hidden = False
+        self._spread = problem.spread
         self.every = frozenset(problem.prior)
         self.step: Trial | Result = self._next()
         for trial in trials:
@@ -173,6 +175,8 @@ class Search:
             if isinstance(found, Trial):
                 return found
             self.culprits.append(found)
+            # What the search has learnt of the spread holds for what is left of the gap too.
+            self._spread = Spread(belief.sigma, self.problem.spread.freedom + len(self.trials))
             if self.held_slow:
                 return self._result("confirmed")
             self.held_fast = frozenset(c.suspect for c in self.culprits)
@@ -183,7 +187,9 @@ class Search:
     def _worth(self, belief: Belief) -> bool:
         """Whether what is left of the gap, with the culprits as on the fast side, is worth a search and can be seen."""
         noise = belief.sigma * math.sqrt(1 / max(belief.n_slow, 1) + 1 / max(belief.n_fast, 1))
-        return belief.gap > (1 - RECOVERED) * self._gap and belief.gap > 3 * noise
+        # NOTE: one cause that hid another has an effect of its own as large as the gap, and the gap is still there.
+        left = belief.gap if self._hidden else min(belief.gap, self._gap - sum(c.effect for c in self.culprits))
+        return left > (1 - RECOVERED) * self._gap and belief.gap > 3 * noise
 
     def _interaction(self, belief: Belief) -> Trial | Culprit | None:
         """A suspect that brings the gap back where it is reverted, and alone makes none of it: it needs another one."""
@@ -212,6 +218,7 @@ class Search:
         if not without or belief.gap < 4 * belief.sigma:
             return False
         self.held_fast = max(without, key=lambda s: (len(s), sorted(s)))
+        self._hidden = True
         return True
 
     def _confirming(self, suspect: str, kind: str) -> list[float]:
@@ -231,7 +238,7 @@ class Search:
         whole = sum(self.problem.prior[s] for s in open_) or 1.0
         none = self.problem.none
         prior = {s: (1 - none) * self.problem.prior[s] / whole for s in sorted(open_)}
-        return believe(prior, none, shots, self.problem.spread)
+        return believe(prior, none, shots, self._spread)
 
     def _half(self, open_: frozenset[str], belief: Belief) -> Trial:
         """A set that holds half of the probability, cheap levers first; never one that gave no figure before."""
