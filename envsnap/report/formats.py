@@ -7,6 +7,7 @@ from enum import Enum
 from envsnap.change import Because
 from envsnap.check import Severity, Status
 from envsnap.keys import Effect, Kind, Lever, Type
+from envsnap.probe.judge import Standing
 from envsnap.reading import Json, Why
 from envsnap.runs.metrics import Better
 from envsnap.runs.verdict import Design, Outcome
@@ -157,6 +158,30 @@ COMPARISON = record(
     }
 )
 MAYBE_COMPARISON: Schema = {"anyOf": [COMPARISON, {"type": "null"}], "description": "Null without runs."}
+_FIGURE = record(
+    {
+        "name": STRING,
+        "unit": STRING,
+        "better": one_of(Better),
+        "median": MAYBE_NUMBER,
+        "spread_percent": {**MAYBE_NUMBER, "description": "Largest less smallest repetition, of the median."},
+        "values": {**array({"type": "number", "exclusiveMinimum": 0}), "description": "One for each repetition."},
+        "method": {"type": "string", "description": "Figures of another method cannot be compared."},
+        "unavailable": {"type": "string", "description": "Why it could not be measured; empty: it was."},
+    }
+)
+_COMPARED_FIGURE = record(
+    {
+        "name": STRING,
+        "standing": one_of(Standing),
+        "reason": STRING,
+        "before": MAYBE_NUMBER,
+        "now": MAYBE_NUMBER,
+        "ratio": {**MAYBE_NUMBER, "description": "now / before."},
+        "low": MAYBE_NUMBER,
+        "high": MAYBE_NUMBER,
+    }
+)
 _CHANCE: Schema = {"type": "number", "minimum": 0, "maximum": 1}
 _SUSPECT = record(
     {
@@ -202,6 +227,21 @@ FORMATS: dict[str, Schema] = {
             "status": one_of(Status),
             "notes": array(STRING),
             "findings": array(_FINDING),
+            "next": NEXT,
+        },
+    ),
+    "probe": document(
+        "probe",
+        {
+            "envsnap": {"type": "string", "description": "Version that measured."},
+            "started_at": {"type": "string", "description": "ISO 8601 in UTC."},
+            "seconds": NUMBER,
+            "torch": {"type": "string", "description": "Its version; empty where no GPU was measured."},
+            "gpus": {**array(COUNT), "description": "NVML's indices of the GPUs that were measured."},
+            "notes": array(STRING),
+            "figures": array(_FIGURE),
+            "baselines": array(STRING),
+            "compared": array(_COMPARED_FIGURE),
             "next": NEXT,
         },
     ),

@@ -97,8 +97,11 @@ def judge(
     design: Design,
     history: History | None = None,
     same_within: float = SAME_WITHIN,
+    session_difference: float = SESSION_DIFFERENCE,
 ) -> Verdict:
     """Compare metric values of side a with side b, one value a run, all positive; pairs by position if interleaved.
+
+    `session_difference` is what stands for the spread between sessions where history knows none.
 
     Raises: ValueError for an empty side, a value that is not positive, or interleaved sides of unequal length.
     """
@@ -109,7 +112,7 @@ def judge(
     if design is Design.INTERLEAVED and len(logs_a) != len(logs_b):
         raise ValueError("interleaved runs come in pairs")
     difference = _mean(logs_b) - _mean(logs_a)
-    error, freedom, reason = _standard_error(logs_a, logs_b, design, history)
+    error, freedom, reason = _standard_error(logs_a, logs_b, design, history, session_difference)
     margin = _t_quantile(0.5 + LEVEL / 2, freedom) * error
     margin_same = _t_quantile(LEVEL, freedom) * error
     low, high = difference - margin, difference + margin
@@ -135,7 +138,9 @@ def judge(
     )
 
 
-def _standard_error(a: list[float], b: list[float], design: Design, history: History) -> tuple[float, float, str]:
+def _standard_error(
+    a: list[float], b: list[float], design: Design, history: History, session_difference: float
+) -> tuple[float, float, str]:
     """Standard error of the mean difference, its degrees of freedom, and in words what it rests on."""
     within, session = _history_spreads(history)
     n_a, n_b = len(a), len(b)
@@ -150,9 +155,9 @@ def _standard_error(a: list[float], b: list[float], design: Design, history: His
     own = _pool(_pooled_sides(a, b), within)
     of_means = own.variance * (1 / n_a + 1 / n_b)
     if session is None:
-        between = _Spread((math.log1p(SESSION_DIFFERENCE) / _t_quantile(0.5 + LEVEL / 2, math.inf)) ** 2, math.inf)
+        between = _Spread((math.log1p(session_difference) / _t_quantile(0.5 + LEVEL / 2, math.inf)) ** 2, math.inf)
         known = (
-            f"two sessions of one configuration may differ by {SESSION_DIFFERENCE:.0%} (no history, a stated default)"
+            f"two sessions of one configuration may differ by {session_difference:.0%} (no history, a stated default)"
         )
     else:
         between = _Spread(2 * session.variance, session.freedom)
