@@ -60,7 +60,7 @@ class CommitReach:
 class RepositoryReach:
     """A repository that differs. `whole`: all that differs is among `files`, so that they can acquit all of it.
 
-    `notes` say what is not known.
+    `notes` say what is not known. `watched`: what the slow run came to while it served is known.
     """
 
     name: str
@@ -68,6 +68,7 @@ class RepositoryReach:
     commits: tuple[CommitReach, ...]
     whole: bool
     notes: tuple[str, ...] = ()
+    watched: bool = False
 
     @property
     def innocent(self) -> bool:
@@ -97,7 +98,8 @@ class _Repository:
         files = self._files()
         notes = tuple(self._notes())
         ordered = sorted(files.values(), key=lambda f: (f.innocent, f.path))
-        return RepositoryReach(self.name, tuple(ordered), tuple(self._commits(files)), whole=not notes, notes=notes)
+        watched = not self.sides.ran[1].why
+        return RepositoryReach(self.name, tuple(ordered), tuple(self._commits(files)), not notes, notes, watched)
 
     def _files(self) -> dict[str, FileReach]:
         settled = {path: self._by_name(path) for path in sorted(self.revisions.paths)}

@@ -52,7 +52,8 @@ def _of_repository(reach: RepositoryReach, changes: Sequence[Change]) -> Iterato
     ]
     whole = [f for f in guilty if not f.edits and f.verdict in (Verdict.BOTH, Verdict.SLOW)]
     if ran or whole:
-        yield Clue(_what_ran(reach, ran, whole), FAIR if any(e.serving for _, e in ran) else WEAK, code)
+        serving = bool(whole) or any(e.serving for _, e in ran)
+        yield Clue(_what_ran(reach, ran, whole), FAIR if serving else -WEAK if reach.watched else 0.0, code)
     elif guilty and all(f.quiet for f in guilty) and reach.whole:
         yield Clue(f"Nothing of what differs in {reach.name} ran while the slow run served.", -STRONG, code)
     elif not guilty and "is the same" in " ".join(reach.notes):
@@ -103,9 +104,9 @@ def _what_ran(reach: RepositoryReach, ran: Sequence[tuple[FileReach, Judged]], w
     names = list(dict.fromkeys(_place(f, e) for f, e in ran)) + [f.path for f in whole]
     edits = sum(len(f.edits) or 1 for f in reach.files)
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    when = "while serving" if any(e.serving for _, e in ran) else "at start-up"
+    when = " while serving" if any(e.serving for _, e in ran) else " at start-up alone" if reach.watched else ""
     return (
-        f"Of {plural(edits, 'place')} where {reach.name} differs, {len(names)} ran {when}: "
+        f"Of {plural(edits, 'place')} where {reach.name} differs, {len(names)} ran{when}: "
         f"{', '.join(names[:_SHOWN])}{more}."
     )
 
