@@ -65,7 +65,9 @@ def app(tmp_path: Path) -> str:
 
 def reach(app: str, tmp_path: Path, **env: str) -> dict[str, Any]:
     directory = tmp_path / "records"
-    done = run(app, environment(**{"ENVSNAP_RECORD": str(directory), "ENVSNAP_RECORD_SETTLE_SECONDS": "60", **env}))
+    named = {"ENVSNAP_RECORD_CODE": str(Path(app).parent)}
+    named |= {"ENVSNAP_RECORD": str(directory), "ENVSNAP_RECORD_SETTLE_SECONDS": "60", **env}
+    done = run(app, environment(**{name: value for name, value in named.items() if value}))
     assert done.stderr == ""
     found: dict[str, Any] = records(directory)[0]["reach"]
     return found
@@ -104,7 +106,7 @@ before.function()
 """
     (Path(app).parent / "before.py").write_text("def function():\n    return 1\n")
     (Path(app).parent / "late.py").write_text(code)
-    env = environment(str(Path(__file__).parents[2]), **QUICK)
+    env = environment(str(Path(__file__).parents[2]), **QUICK, ENVSNAP_RECORD_CODE=str(Path(app).parent))
     assert run(str(Path(app).parent / "late.py"), env).stderr == ""
     found = records(tmp_path / "records")[0]["reach"]
     assert found["windows"]["start_up"]["complete"] is False
@@ -119,6 +121,15 @@ def test_only_the_given_directories_are_watched(app: str, tmp_path: Path) -> Non
     found = reach(app, tmp_path, ENVSNAP_RECORD_CODE=str(tmp_path / "other"))
     assert found["files"] == {}
     assert reach(app, tmp_path / "more", ENVSNAP_RECORD_CODE="off")["reason"] == "switched off"
+
+
+@needs_monitoring
+def test_by_itself_code_is_watched_only_where_it_costs_nothing(app: str, tmp_path: Path) -> None:
+    found = reach(app, tmp_path, ENVSNAP_RECORD_CODE="")
+    if sys.version_info < (3, 13):
+        assert "ENVSNAP_RECORD_CODE" in found["reason"]
+    else:
+        assert app in found["files"]
 
 
 @needs_monitoring
@@ -154,7 +165,7 @@ sys.monitoring.register_callback(1, sys.monitoring.events.PY_START, lambda code,
 sys.monitoring.set_events(1, sys.monitoring.events.PY_START)
 from envsnap.integrations.reach import Reach
 from envsnap.integrations.trees import Trees
-first, second, third = Reach(Trees("")), Reach(Trees("")), Reach(Trees(""))
+first, second, third = Reach(Trees("/app")), Reach(Trees("/app")), Reach(Trees("/app"))
 for reach in (first, second, third):
     reach.start()
 assert [first.reason, second.reason] == ["", ""], first.reason
