@@ -14,6 +14,7 @@ from envsnap.keys import instances_of
 from envsnap.wording import reading_text
 
 CODE = "other_requests"
+# NOTE: what was asked for is no reading; any snapshot of a machine will do.
 NEEDS = ("os.hostname", "os.libc", "worker[].argv", "server[].argument[]", "nvml.gpu_count", "kernel.release")
 
 _WORK = ("concurrency", "batch", "len", "rate", "prompt", "dataset", "temperature", "num_", "steps", "topk", "tokens")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from statistics import median
 
 from envsnap.change import Change
 from envsnap.collectors import key_for
@@ -19,8 +20,8 @@ from envsnap.explain.stories._look import by_instance, numbers
 from envsnap.explain.story import Clue, Facts, Finding, View
 from envsnap.explain.weights import FAIR
 from envsnap.fold import listed
-from envsnap.keys import Kind, instances_of, path_of
-from envsnap.reading import Json
+from envsnap.keys import Kind, instances_of, path_of, pattern_of
+from envsnap.reading import Json, Unset, Value
 
 CODE = "rank_differs"
 NEEDS = ("worker[].env[]", "worker[].cpus", "during.gpu[].sm_clock_median_mhz", "record[].state")
@@ -49,14 +50,10 @@ def tell(view: View) -> Iterator[Finding]:
     changes: dict[str, list[Change]] = {}
     for change in view.changes:
         changes.setdefault(change.path, []).append(change)
-    odd = [_odd(facts) for facts in view.sides]
-    alone: dict[str, list[Change]] = {}
-    for path in odd[1].keys() - odd[0].keys():
-        if path in changes:
-            alone.setdefault(instances_of(path)[0], []).extend(changes[path])
-    for role, held in sorted(alone.items()):
+    for role, held in sorted(_alone(view).items()):
         yield Clue(f"It changed in {role} alone; the other ranks have what they had.", FAIR, tuple(held))
     yield from _gpus(view, changes)
+    odd = [_odd(facts) for facts in view.sides]
     both = sorted(odd[0].keys() & odd[1].keys())
     if both:
         roles = sorted({instances_of(path)[0] for path in both})
@@ -65,6 +62,23 @@ def tell(view: View) -> Iterator[Finding]:
             "Every step waits for the slowest rank: make them alike.",
             tuple(both),
         )
+
+
+def _alone(view: View) -> dict[str, list[Change]]:
+    """What changed in at most half of the ranks, which all had the same before: rank -> changes."""
+    roles = ranks(view.slow)
+    groups: dict[tuple[str, ...], list[Change]] = {}
+    for change in view.changed("worker[].env[]", *_PER_RANK):
+        role, *rest = instances_of(change.path)
+        if role in roles and not (rest and any(part in rest[0] for part in _OWN)):
+            groups.setdefault((pattern_of(change.path), *rest), []).append(change)
+    found: dict[str, list[Change]] = {}
+    for (pattern, *rest), changes in groups.items():
+        before = {json.dumps(view.fast.get(path_of(pattern, role, *rest))) for role in roles}
+        if len(changes) <= len(roles) / 2 and len(before) == 1:
+            for change in changes:
+                found.setdefault(instances_of(change.path)[0], []).append(change)
+    return found
 
 
 def _odd(facts: Facts) -> dict[str, Json]:
@@ -95,8 +109,6 @@ def _minority(paths: Mapping[str, None], facts: Facts) -> dict[str, Json]:
 
 
 def _is_known(facts: Facts, path: str) -> bool:
-    from envsnap.reading import Unset, Value
-
     return isinstance(facts.reading(path), (Value, Unset))
 
 
@@ -110,7 +122,7 @@ def _gpus(view: View, changes: Mapping[str, list[Change]]) -> Iterator[Finding]:
             names = listed(sorted(instances_of(path)[0] for path in new))
             owner = "GPU" if ".gpu[" in key else "rank"
             yield Clue(
-                f"{owner} {names} alone lost in {what} under load, and every step waits for the slowest.",
+                f"{owner} {names} alone stands out by its {what} under load, and every step waits for the slowest.",
                 FAIR,
                 tuple(held),
             )
@@ -118,8 +130,6 @@ def _gpus(view: View, changes: Mapping[str, list[Change]]) -> Iterator[Finding]:
 
 def _lagging(values: Mapping[str, Json], figures: Mapping[str, float], more_is_worse: bool) -> set[str]:
     """The paths of those that lie clearly behind the middle of the others."""
-    from statistics import median
-
     if len(values) < 2:
         return set()
     found = set()

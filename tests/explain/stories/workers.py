@@ -42,6 +42,16 @@ case("rank_differs", "a variable of one rank", FOUR, {}, OMP, Clue, "scheduler_T
 case("rank_differs", "a variable of all ranks", FOUR, {}, ranks(4, {"worker[{r}].env[OMP_NUM_THREADS]": "1"}))
 case(
     "rank_differs",
+    "one of two",
+    TWO,
+    {},
+    {"worker[scheduler_TP1].env[OMP_NUM_THREADS]": "1"},
+    Clue,
+    "scheduler_TP1 alone",
+    "worker[scheduler_TP1].env",
+)
+case(
+    "rank_differs",
     "on both sides",
     {**FOUR, **OMP},
     {},
