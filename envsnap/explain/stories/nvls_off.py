@@ -23,7 +23,8 @@ def tell(view: View) -> Iterator[Finding]:
     """Yield what switched it off."""
     if view.setting.ranks == 1 or not _is_ready(view.slow):
         return
-    lost = [c for c in view.changed("nccl.rank[].channels[]") if instances_of(c.path)[-1] == "nvls" and _went(c)]
+    channels = [c for c in view.changed("nccl.rank[].channels[]") if instances_of(c.path)[-1] == "nvls"]
+    lost = [c for c in channels if before(c) and not after(c)]
     variables = [c for c in variable_changes(view, "NCCL_NVLS_ENABLE") if after(c) is not None and not is_on(after(c))]
     arguments = [c for c in argument_changes(view, *_ARGUMENTS) if is_on(before(c)) and not is_on(after(c))]
     daemons = [
@@ -48,9 +49,3 @@ def tell(view: View) -> Iterator[Finding]:
 def _is_ready(facts: Facts) -> bool:
     states = list(facts.values("gpu[].fabric_state").values())
     return bool(states) and all(state == "completed" for state in states)
-
-
-def _went(change: object) -> bool:
-    from envsnap.change import Change
-
-    return isinstance(change, Change) and bool(before(change)) and not after(change)

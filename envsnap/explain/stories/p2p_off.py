@@ -88,10 +88,15 @@ def _causes(view: View) -> list[Change]:
     found += [c for c in view.changed("kernel.parameter[]") if instances_of(c.path)[0] in iommu and _worse_boot(c)]
     found += [c for c in variable_changes(view, "NCCL_P2P_DISABLE") if is_on(after(c))]
     found += [c for c in variable_changes(view, "NCCL_P2P_LEVEL") if str(after(c)).upper() in ("LOC", "0", "NVL")]
-    keys = ("nvidia.module[].text_parameter[]", "nvidia.module[].parameter[]")
-    words = ("RegistryDwords", "GrdmaPciTopoCheckOverride", "DmaRemapPeerMmio", "NvLinkDisable")
-    found += [c for c in view.changed(*keys) if instances_of(c.path)[-1].startswith(words)]
+    found += [c for c in view.changed("nvidia.module[].text_parameter[]") if _speaks_of_peers(c)]
+    found += [c for c in view.changed("nvidia.module[].parameter[]") if c.path.endswith("[NvLinkDisable]") and after(c)]
     return found
+
+
+def _speaks_of_peers(change: Change) -> bool:
+    """Whether a registry key of the driver that rules peer access came, went or changed."""
+    then, now = ({part.strip().lower() for part in str(v or "").split(";")} for v in (before(change), after(change)))
+    return any("p2p" in part or "peer" in part for part in then ^ now)
 
 
 def _worse_boot(change: Change) -> bool:

@@ -15,7 +15,7 @@ from envsnap.explain.explanation import Evidence
 from envsnap.explain.stories._look import argument, argument_changes, package_changes, variable_changes
 from envsnap.explain.story import Clue, Finding, Together, View, after, before
 from envsnap.explain.weights import FAIR, WEAK
-from envsnap.keys import instances_of
+from envsnap.keys import instances_of, pattern_of
 
 CODE = "resolved_otherwise"
 NEEDS = ("server[].argument[]", "record[].argument[]")
@@ -29,7 +29,9 @@ _NAMES = ("server[].argument[]", "record[].argument[]", "server[].dp[].runtime_a
 def tell(view: View) -> Iterator[Finding]:
     """Yield backends that changed by themselves, with what decided it."""
     changed = [
-        c for c in argument_changes(view, *_BACKENDS) if not c.leaf and _kind(c) in _NAMES and after(c) != before(c)
+        c
+        for c in argument_changes(view, *_BACKENDS)
+        if not c.leaf and pattern_of(c.path) in _NAMES and after(c) != before(c)
     ]
     free = [c for c in changed if not _typed(view, instances_of(c.path)[-1])]
     backends = [c for c in free if "backend" in c.path]
@@ -81,9 +83,3 @@ def _why(view: View, backends: list[Change]) -> tuple[list[Change], str]:
     if engine:
         return engine, "The engine's version changed, and with it its defaults."
     return [], ""
-
-
-def _kind(change: Change) -> str:
-    from envsnap.keys import pattern_of
-
-    return pattern_of(change.path)
