@@ -97,7 +97,7 @@ def _finding(of: Rule, problem: Problem, setting: Setting, today: date) -> Findi
         Finding(
             code=of.CODE,
             status=Status.FAIL if severity == ERROR else Status.WARNING,
-            severity=_cost(of, problem.evidence),
+            severity=Severity.HIGH if severity == ERROR else _cost(of, problem.evidence),
             title=problem.title,
             evidence=problem.evidence,
             advice=problem.advice,

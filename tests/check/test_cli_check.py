@@ -152,7 +152,7 @@ def test_what_is_still_so_after_the_wait_fails(tmp_path: Path) -> None:
         done = envsnap("check", "--wait", "1", "--for", f"vllm serve m --port {port} --device cpu", cwd=tmp_path)
         assert time.monotonic() - begun >= 1
     assert done.returncode == 1
-    assert f"FAIL     low     port {port} is taken" in done.stdout
+    assert f"FAIL     high    port {port} is taken" in done.stdout
 
 
 def test_variables_of_the_command_count(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ SGLang writes some itself is a warning. Fix: set it where the ranks are started;
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from envsnap.check.facts import ERROR, WARNING, Facts, NotApplicable, Problem
 from envsnap.check.rules import AFTER, _running
@@ -22,7 +22,8 @@ USES = _running.USES
 WHEN = AFTER
 
 _MATTERS = 0.25
-_NOBODY_KNOWS = ("", "the process itself, after its start", "the process itself, or given to it alone at its start")
+_AT_START = "given at its start"
+_UNEXPLAINED = (_AT_START, "the process itself, after its start", "given to it alone at its start")
 
 
 def judge(facts: Facts) -> Iterable[Problem]:
@@ -30,19 +31,35 @@ def judge(facts: Facts) -> Iterable[Problem]:
     ranks = _running.ranks(facts)
     if not ranks:
         raise NotApplicable("no rank is among the processes")
-    rows = {row.name: row for row in propagation(facts.snapshot).variables if row.prior >= _MATTERS}
+    found = propagation(facts.snapshot)
+    above = [process for process in found.processes if process in _ancestors(ranks, found.parents)]
+    rows = {row.name: row for row in found.variables if row.prior >= _MATTERS}
     given = {name: value for name, value in _running.asked(facts).environment.items() if value is not None}
     for name in sorted({*rows, *given}):
         row = rows.get(name)
-        source, value = _source(row, ranks) if name not in given else ("the command", given[name])
+        source, value = _source(row, above) if name not in given else ("the command", given[name])
         if value is not None:
             yield from _lost(name, source, value, row, ranks)
 
 
-def _source(row: Row | None, ranks: list[str]) -> tuple[str, str | None]:
-    """The first process from the shell down, above the ranks, that has it."""
-    cells = row.cells.items() if row else ()
-    return next(((p, c.value) for p, c in cells if c.value is not None and p not in ranks), ("", None))
+def _ancestors(ranks: list[str], parents: Mapping[str, str]) -> set[str]:
+    found: set[str] = set()
+    left = [parents.get(rank, "") for rank in ranks]
+    while left:
+        process = left.pop()
+        if process and process not in found:
+            found.add(process)
+            left.append(parents.get(process, ""))
+    return found - set(ranks)
+
+
+def _source(row: Row | None, above: list[str]) -> tuple[str, str | None]:
+    """The first process from the shell down to the ranks that has it, or a later one that was started with another."""
+    source: tuple[str, str | None] = ("", None)
+    for process, cell in ((p, row.cells[p]) for p in above) if row else ():
+        if cell.value is not None and (source[1] is None or cell.by.endswith(_AT_START)):
+            source = process, cell.value
+    return source
 
 
 def _lost(name: str, source: str, value: str, row: Row | None, ranks: list[str]) -> Iterable[Problem]:
@@ -60,7 +77,7 @@ def _lost(name: str, source: str, value: str, row: Row | None, ranks: list[str])
         told = f" ({by})" if by else ""
         yield Problem(f"{name} is {other[:60]} in {listed(held)}, {value[:60]} in {source}{told}",
                       tuple(path_of("worker[].env[]", rank, name) for rank in held),
-                      severity=ERROR if by in _NOBODY_KNOWS else WARNING)  # fmt: skip
+                      severity=ERROR if not by or by.endswith(_UNEXPLAINED) else WARNING)  # fmt: skip
 
 
 def _writer(row: Row | None, rank: str) -> str:
