@@ -23,7 +23,7 @@ from envsnap.reading import Json
 from envsnap.scope import Scope
 from tests.collectors.git_repo import Repo, isolate, section
 from tests.explain.pairs import snapshot
-from tests.inside.recording import QUICK, environment, run
+from tests.integrations.recording import QUICK, environment, run
 
 MODULE = """\
 import os
@@ -579,7 +579,8 @@ def test_a_real_program_before_and_after(repo: Repo, monkeypatch: pytest.MonkeyP
 def _recorded(repo: Repo, name: str) -> Facts:
     """Run the program, and what a capture then finds of it."""
     directory = repo.root.parent / f"records-{name}"
-    env = environment(str(repo.root), ENVSNAP_RECORD=str(directory), **QUICK)
+    watched = {"ENVSNAP_RECORD": str(directory), "ENVSNAP_RECORD_CODE": str(repo.root)}
+    env = environment(str(repo.root), **watched, **QUICK)
     assert run(str(repo.root / "serve.py"), env).returncode == 0
     taken = capture(Scope(records=str(directory)), LiveHost(), only=["worker_record"])
     return Facts(Side(replace(taken, sections={**taken.sections, "git": section(repo.root)})))
