@@ -1,7 +1,7 @@
 """The one module that touches the machine. Python 3.8 or later, standard library alone.
 
 It stands apart from the rest of envsnap, imports nothing of it, and can be sent to another machine and served
-over a pipe (`serve`). psutil and nvidia-ml-py are used where that machine has them.
+over a pipe (`serve`). nvidia-ml-py is used where that machine has it.
 
 A request is a list `[operation, *arguments]` of JSON values. Its answer is one of
 
@@ -753,7 +753,7 @@ def _hang_up(lines, late):
 
 
 def op_dialogue(port, lines, timeout=3.0, limit=READ_LIMIT, address="127.0.0.1"):
-    """Talk to a line protocol at a local port: a line of answer to each line sent, to the last one all until the end."""
+    """Talk to a line protocol at a local port: one line of answer to each line sent, to the last one all that comes."""
     stop = time.monotonic() + timeout
     with socket.create_connection((address, port), timeout) as connection, connection.makefile("rb") as answers:
         said = []
@@ -845,20 +845,6 @@ def op_within(seconds, requests):
     for thread in threads:
         thread.join(max(0.0, stop - time.monotonic()))
     return list(answers)
-
-
-_PSUTIL = ("net_if_addrs", "net_if_stats", "disk_partitions", "users")
-
-
-def op_psutil(function):
-    """One of a few functions of psutil, as JSON."""
-    if function not in _PSUTIL:
-        raise Missing("not_supported", "psutil.%s is not among %s" % (function, ", ".join(_PSUTIL)))
-    try:
-        import psutil
-    except ImportError:
-        raise Missing("absent", "psutil is not installed in %s" % sys.executable)
-    return _plain(getattr(psutil, function)())
 
 
 _PCI_EXPRESS, _PCI_EXPRESS_SIZE = 0x10, 0x3C

@@ -1,6 +1,6 @@
-"""Lines of styled text, painted for a terminal or left plain.
+"""Lines of styled text: painted by rich on a terminal that wants colour, plain text elsewhere.
 
-NOTE: rich would do this too, and takes as long to import as a diff takes to compute.
+rich is imported only for a terminal: it takes as long to import as a diff takes to compute, and scripts read pipes.
 """
 
 from __future__ import annotations
@@ -18,17 +18,28 @@ Span = tuple[str, str]
 Line = list[Span]
 
 PLAIN_WIDTH = 120
-_CODES = {"title": "1", "dim": "2", "bad": "31", "good": "32", "warn": "33", "path": "36"}
+_STYLES = {"": "", "title": "bold", "dim": "dim", "bad": "red", "good": "green", "warn": "yellow", "path": "cyan"}
 
 
 def paint(lines: Iterable[Line], colour: bool) -> str:
     """The lines as text. Everything passes through `printable`, so that nothing foreign reaches a terminal raw."""
-    return "".join("".join(_span(*span, colour) for span in line).rstrip() + "\n" for line in lines)
+    clean = [[(printable(text), style) for text, style in line] for line in lines]
+    if colour:
+        return _coloured(clean)
+    return "".join("".join(text for text, _ in line).rstrip() + "\n" for line in clean)
 
 
-def _span(text: str, style: str, colour: bool) -> str:
-    text = printable(text)
-    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if colour and style and text else text
+def _coloured(lines: Iterable[Line]) -> str:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(force_terminal=True, highlight=False, markup=False, emoji=False)
+    with console.capture() as captured:
+        for line in lines:
+            painted = Text.assemble(*((text, _STYLES[style]) for text, style in line))
+            painted.rstrip()
+            console.print(painted, soft_wrap=True)
+    return captured.get()
 
 
 def wants_colour(stream: TextIO) -> bool:
