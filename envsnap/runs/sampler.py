@@ -1,7 +1,8 @@
 """The sampler: one small batch of reads a second while a benchmark runs, kept as columns.
 
 It reads little, on purpose: a sampler at 1 Hz has to stay under 1 % of one core with 8 GPUs and 10 workers. What
-costs more (violation times, PCIe replays, processes on a GPU) is read on every `SLOW_EVERY`th tick alone.
+costs more (the PCIe link takes a driver 2 ms a GPU; violation times, replays, processes on a GPU) is read at the start
+and the end and on every `SLOW_EVERY`th tick alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from envsnap.runs.samples import rates
 
 INTERVAL_SECONDS = 1.0
 SLOW_EVERY = 10
+_FIRST_SLOW = 2
+"""The first of them, once the benchmark has had a moment to begin its work."""
+
 _CLOCKS_READ = 8
 
 # NVML's PCIe generation as the speed of one lane, in GT/s.
@@ -78,7 +82,7 @@ class Sampler:
         tick = 0
         while True:
             last = self._stop.is_set()
-            self.tick(slow=last or tick % SLOW_EVERY == 0)
+            self.tick(slow=last or tick == 0 or tick % SLOW_EVERY == _FIRST_SLOW)
             self.cpu_seconds = time.thread_time()
             self.seconds = time.monotonic() - began
             if last:
@@ -132,12 +136,12 @@ _FAST_CALLS: tuple[tuple[Json, ...], ...] = (
     ("nvml", "nvmlDeviceGetPowerUsage"),
     ("nvml", "nvmlDeviceGetTemperature", 0),  # NVML_TEMPERATURE_GPU
     ("nvml", "nvmlDeviceGetCurrentClocksEventReasons"),
-    ("nvml", "nvmlDeviceGetCurrPcieLinkGeneration"),
-    ("nvml", "nvmlDeviceGetCurrPcieLinkWidth"),
     ("nvml", "nvmlDeviceGetMemoryInfo"),
 )
 _SLOW_CALLS: tuple[tuple[Json, ...], ...] = (
     *_FAST_CALLS,
+    ("nvml", "nvmlDeviceGetCurrPcieLinkGeneration"),
+    ("nvml", "nvmlDeviceGetCurrPcieLinkWidth"),
     ("nvml", "nvmlDeviceGetPcieReplayCounter"),
     ("nvml", "nvmlDeviceGetComputeRunningProcesses"),
     *(("nvml", "nvmlDeviceGetViolationStatus", policy) for policy in _VIOLATIONS),
