@@ -17,6 +17,9 @@ FREEDOM = 4.0
 FRACTIONS = ((1.0, 0.82), (0.75, 0.06), (0.5, 0.06), (0.25, 0.06))
 """How much of the gap one suspect may make up, and how readily that is believed."""
 
+_BETWEEN = 0.08
+"""Standard deviation of a uniform share between two of those, in parts of the gap."""
+
 
 @dataclass(frozen=True)
 class Shot:
@@ -151,11 +154,13 @@ def _posterior(
     return posterior, nothing / whole, weights
 
 
-def _table(shot: Shot, count: int, slow: float, fast: float, sigma: float) -> list[tuple[float, float]]:
+def _table(shot: Shot, count: int, slow: float, fast: float, spread: float) -> list[tuple[float, float]]:
     """Log likelihood by fraction, for a culprit that was not reverted and for one that was."""
     rows = []
     for fraction, _ in FRACTIONS:
         row = []
+        # NOTE: a part of the gap is of any size; the few that are tried stand for all between them.
+        sigma = spread if fraction == 1.0 else math.hypot(spread, _BETWEEN * (slow - fast))
         for reverted in (0, 1):
             level = slow - fraction * (slow - fast) * reverted
             others = (len(shot.reverted) - reverted) / (count - 1) if count > 1 else 0.0

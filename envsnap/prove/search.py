@@ -111,6 +111,11 @@ class Search:
         confirmed = {t.purpose for t in self.trials if t.value is not None}
         return gate + round(bits) + sum(kind not in confirmed for kind in ("necessity", "sufficiency"))
 
+    @property
+    def stopped(self) -> Result:
+        """The result if it ends here."""
+        return self._result("budget")
+
     # -- what comes next ------------------------------------------------------------------------------------
 
     def _next(self) -> Trial | Result:

@@ -1,0 +1,274 @@
+"""Run the experiment that settles which change made it slow.
+
+FAST and SLOW are sides as `envsnap explain` takes them. Its suspects are put as either side had them, by variables,
+arguments and copies of the code; nothing outside of the runs' own processes is changed. First both sides are run in
+turn: if the gap does not come back, that is the result. Then sets of suspects are reverted, as few as it takes, until
+one is the cause beyond doubt: reverting it alone brings the speed back, and it alone takes it away.
+
+Every run is kept in .envsnap/. The same command goes on where an interrupted search stopped, and repeats no run.
+Exit code 0: a cause is confirmed, 1: the gap does not come back or none of these is the cause, 2: trouble, 3: the
+budget is spent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envsnap.cli import EXIT_DIFFERENT, EXIT_OK, EXIT_SIGNAL, EXIT_TROUBLE, EXIT_UNKNOWN, Trouble, did_you_mean
+from envsnap.cli import _arguments as shared
+
+if TYPE_CHECKING:
+    from envsnap.explain.explanation import Explanation, Side
+    from envsnap.prove.journal import Journal
+    from envsnap.prove.search import Search
+    from envsnap.prove.switches import Manual, Switch
+    from envsnap.prove.trials import Bench
+    from envsnap.report.prove import Proof
+    from envsnap.store import Store
+
+EXAMPLE = "envsnap prove fast slow --metrics out.jsonl -- python -m sglang.bench_serving --output-file out.jsonl"
+TAKES_COMMAND = True
+
+_EXITS = {
+    "confirmed": EXIT_OK,
+    "not_reproducible": EXIT_DIFFERENT,
+    "none": EXIT_DIFFERENT,
+    "failing": EXIT_TROUBLE,
+    "budget": EXIT_UNKNOWN,
+}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this verb's arguments."""
+    add = parser.add_argument
+    add("fast", metavar="FAST", help="a side, as for explain")
+    add("slow", metavar="SLOW", help="the other side")
+    add("benchmark", nargs="*", metavar="-- BENCHMARK…", help="the command to run")
+    add("--only", action="append", default=[], metavar="SUSPECT", help="try this suspect alone (can be repeated)")
+    add("--server", default="", metavar="CMD", help="command of a server to start for each run")
+    add("--ready", default="", metavar="URL", help="address that answers 200 when it is ready (default: /health)")
+    add("--ready-timeout", type=float, default=600.0, metavar="S", help="default: 600")
+    add("--metrics", action="append", default=[], metavar="FILE", help="file of figures; - is the benchmark's output")
+    add("--metric", action="append", default=[], metavar="NAME=RE", help="a figure by its pattern, or NAME=json:PATH")
+    add("--by", default="", metavar="NAME", help="the metric to go by (default: step time where that moved)")
+    add("--budget", default="40", metavar="RUNS", help="runs at most, or hours as in 2h (default: 40)")
+    add("--wheels", default="", metavar="DIR", help="wheels to take other versions of packages from")
+    add("--again", action="store_true", help="forget an earlier search of the same, and start anew")
+    add("--dry-run", action="store_true", help="show what would be tried, and run nothing")
+    add("--script", default="", metavar="FILE", help="write the runs as a shell script, and run nothing")
+    add("--store", default="", metavar="DIR", help="folder that holds .envsnap (default: this one)")
+    shared.add_format(parser, "json", "markdown")
+
+
+def run(args: Any) -> int:
+    """Search, and report."""
+    from envsnap.prove.journal import MARK, Busy, locked, sweep
+    from envsnap.runs.session import SessionError
+    from envsnap.store import Store
+
+    bench = _bench(args)
+    store = Store(Path(args.store).absolute() if args.store else Path.cwd())
+    store.prepare()
+    folder = store.folder / "prove"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    try:
+        with locked(folder):
+            if ended := sweep([p.stem for p in folder.glob("*.json")]):
+                _say(f"ended {ended} processes that an earlier search left behind ({MARK})")
+            proof = _proof(args, bench, store, folder)
+    except Busy as error:
+        raise Trouble("Another search runs in this store; wait for it, or take another --store.") from error
+    except SessionError as error:
+        raise Trouble(str(error)) from error
+    if proof is None:
+        return EXIT_OK
+    if isinstance(proof, int):
+        return proof
+    _print(proof, args.format)
+    return _EXITS[proof.result.outcome]
+
+
+def finish(args: Any, code: int) -> int:
+    """The exit code is that of the search."""
+    return code
+
+
+def _proof(args: Any, bench: Bench, store: Store, folder: Path) -> Proof | int | None:
+    """Search from the sides to the end; an exit code where a signal ended it, nothing where none was to be run."""
+    from dataclasses import replace
+
+    from envsnap.prove.trials import Interrupted, prove
+    from envsnap.report import prove as report
+
+    explanation, fast, slow = _explained(args)
+    journal, switches, manual, bench = _prepared(args, explanation, fast, slow, bench, folder)
+    names = fast.label or "FAST", slow.label or "SLOW"
+    bench = replace(bench, metric=bench.metric or journal.metric)
+    if args.script:
+        from envsnap.prove.script import script
+
+        Path(args.script).write_text(script(bench, switches, journal), encoding="utf-8")
+        Path(args.script).chmod(0o755)
+        return None
+    if args.dry_run:
+        _plan(journal, switches, manual, bench)
+        return None
+    titles = {s.id: s.title for s in switches}
+    if journal.records:
+        _say(f"search {journal.id} goes on after {len(journal.records)} runs")
+
+    def watch(search: Search, at: Journal) -> None:
+        _say(report.progress(search, at, titles))
+
+    try:
+        search = prove(bench, switches, journal, store, _say, watch)
+    except (Interrupted, KeyboardInterrupt):
+        _say(f"stopped after {len(journal.records)} runs; the same command goes on from there")
+        return EXIT_SIGNAL + 2
+    return report.Proof(search, journal, switches, manual, bench.commands, names)
+
+
+def _explained(args: Any) -> tuple[Explanation, Side, Side]:
+    """What explain says of the two sides, with the side called FAST as the fast one."""
+    from envsnap.cli._sides import load_side
+    from envsnap.explain import explain
+
+    one, two = load_side(args.fast, args.store), load_side(args.slow, args.store)
+    found = explain(one, two)
+    if found.fast == "b":
+        _say(f"{args.slow} is the faster side of the two, and is taken as FAST")
+        one, two = two, one
+    return found, one, two
+
+
+def _prepared(
+    args: Any, explanation: Explanation, fast: Side, slow: Side, bench: Bench, folder: Path
+) -> tuple[Journal, list[Switch], list[Manual], Bench]:
+    """The journal of this search, new or as it was left, with its switches."""
+    import shutil
+    from dataclasses import replace
+
+    from envsnap.prove import start
+    from envsnap.prove.journal import Journal, id_of
+    from envsnap.prove.levers import Sides, levers
+    from envsnap.prove.trials import problem_of
+
+    metric = start.metric_of(explanation, args.by)
+    about = {
+        "fast": [r.id for r in fast.runs] or fast.snapshot.content_hash,
+        "slow": [r.id for r in slow.runs] or slow.snapshot.content_hash,
+        "benchmark": list(bench.commands.benchmark),
+        "server": list(bench.commands.server),
+        "only": sorted(args.only),
+        "by": args.by,
+    }
+    path = folder / f"{id_of(about)}.json"
+    if args.again:
+        path.unlink(missing_ok=True)
+        shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+    suspects = [s for s in explanation.suspects if s.changes]
+    for name in args.only:
+        if name not in {s.id for s in suspects}:
+            raise Trouble(f"There is no suspect {name!r}{did_you_mean(name, [s.id for s in suspects])}")
+    chosen = [s for s in suspects if not args.only or s.id in args.only]
+    writes = not (args.dry_run or args.script)
+    path.with_suffix("").mkdir(mode=0o700, exist_ok=True)
+    switches, manual = levers(chosen, Sides(fast, slow, path.with_suffix(""), args.wheels), writes or bool(args.script))
+    if not switches:
+        reasons = "; ".join(f"{m.title}: {m.reason}" for m in manual[:3])
+        raise Trouble(
+            f"There is nothing that can be switched between the two sides{f' ({reasons})' if reasons else ''}."
+        )
+    if path.exists():
+        journal = Journal.load(path)
+    else:
+        spread, gap = start.spread_and_gap(fast, slow, metric)
+        elsewhere = 1 - sum(s.probability for s in switches)
+        journal = Journal(path, problem_of(switches, elsewhere, spread, gap), metric, about)
+    if bench.commands.server and not bench.ready:
+        ready = start.ready_address(bench.commands.server, slow.runs or fast.runs)
+        if not ready:
+            raise Trouble("--server needs --ready URL, to know when it can be measured.")
+        bench = replace(bench, ready=ready)
+    if not bench.metrics.files and not bench.metrics.patterns and _on_output(fast, slow, metric):
+        bench = replace(bench, metrics=replace(bench.metrics, output=True))
+    return journal, switches, manual, bench
+
+
+def _on_output(fast: Side, slow: Side, metric: str) -> bool:
+    """Whether the sides' figures were read from the benchmark's output."""
+    found = [m for side in (fast, slow) for r in side.runs for m in r.metrics if m.name == metric]
+    return any(m.source == "standard output" for m in found)
+
+
+def _bench(args: Any) -> Bench:
+    """What the arguments say of the runs. Raises: Trouble."""
+    from envsnap.prove.switches import Commands
+    from envsnap.prove.trials import Bench
+    from envsnap.runs.sources import Wanted, pattern_of
+
+    benchmark = tuple(getattr(args, "command", None) or args.benchmark)
+    if not benchmark:
+        raise Trouble("There is no benchmark to run; put its command behind --.", ["envsnap", "prove", "--help"])
+    runs, hours = _budget(args.budget)
+    try:
+        patterns = tuple(pattern_of(text) for text in args.metric)
+        server = tuple(shlex.split(args.server))
+    except ValueError as error:
+        raise Trouble(str(error)) from error
+    wanted = Wanted(tuple(f for f in args.metrics if f != "-"), "-" in args.metrics, patterns)
+    return Bench(Commands(benchmark, server), args.ready, args.ready_timeout, wanted, args.by, runs=runs, hours=hours)
+
+
+def _budget(text: str) -> tuple[int, float | None]:
+    """Runs, and hours where they are what is limited. Raises: Trouble."""
+    number = text.removesuffix("h")
+    try:
+        hours = float(number) if number != text else None
+        runs = int(number) if hours is None else 1000
+    except ValueError:
+        hours, runs = None, 0
+    if runs < 1 or (hours is not None and not 0 < hours < 1000):
+        raise Trouble(f"--budget takes a number of runs, or hours as in 2h, not {text!r}.")
+    return runs, hours
+
+
+def _plan(journal: Journal, switches: list[Switch], manual: list[Manual], bench: Bench) -> None:
+    """Say what would be tried."""
+    from envsnap.cli._output import emit
+    from envsnap.prove.trials import search_of
+    from envsnap.report.lines import Line
+    from envsnap.report.prove import command_line
+
+    every = frozenset(s.id for s in switches)
+    lines: list[Line] = [[(f"About {search_of(journal, bench.runs).expected} runs, at most {bench.runs}", "title")]]
+    lines += [[(f"  {journal.problem.prior.get(s.id, 0):4.0%} {s.title}", "")] for s in switches]
+    lines += [[(f"  left as it is: {m.title} ({m.reason})", "dim")] for m in manual]
+    for name, reverted in (("fast", every), ("slow", frozenset[str]())):
+        lines += [[(f"As the {name} side", "title")]]
+        lines += [[(f"  {command_line(bench.commands, switches, reverted, journal.folder / 'empty')}", "")]]
+    emit(lines)
+
+
+def _print(proof: Proof, form: str) -> None:
+    from envsnap.cli._output import emit, emit_json
+    from envsnap.report import prove as report
+
+    if form == "json":
+        emit_json(report.as_json(proof))
+    elif form == "markdown":
+        sys.stdout.write(report.markdown(proof))
+    else:
+        emit(report.text(proof))
+
+
+def _say(text: str, passing: bool = False) -> None:
+    """Tell how it goes, on standard error."""
+    from envsnap.wording import printable
+
+    if not passing:
+        print(f"envsnap: {printable(text)}", file=sys.stderr, flush=True)
