@@ -71,6 +71,7 @@ def gather(changes: Sequence[Change]) -> list[Candidate]:
     _minor_packages(homes)
     _with_torch(homes)
     _clocks(homes)
+    _caches(homes)
     _with_repository(homes)
     _lost(homes)
     return [candidate(home, members) for home, members in homes.items()]
@@ -110,10 +111,28 @@ def _with_torch(homes: dict[str, list[Change]]) -> None:
 
 
 def _clocks(homes: dict[str, list[Change]]) -> None:
-    """Clocks that were set or limited, and what they then were under load."""
+    """Clocks that were limited or set lower, and what they then were under load."""
     for home in ("clocks_set", "power_limit"):
-        if home in homes and "load:clocks" in homes:
+        if "load:clocks" in homes and any(_is_lower(c) for c in homes.get(home, ())):
             homes[home] += homes.pop("load:clocks")
+
+
+def _is_lower(change: Change) -> bool:
+    pair = change.before, change.after
+    numbers = [r.value for r in pair if isinstance(r, Value) and isinstance(r.value, (int, float))]
+    return len(numbers) == 2 and numbers[1] < numbers[0]
+
+
+def _caches(homes: dict[str, list[Change]]) -> None:
+    """Caches that are all cold now: one home that was emptied, or another one than before."""
+    cold = [h for h in homes if h.startswith("cache:") and any(_went_cold(c) for c in homes[h])]
+    if len(cold) > 1:
+        homes["caches"] = [c for home in cold for c in homes.pop(home)]
+
+
+def _went_cold(change: Change) -> bool:
+    was, now = change.before, change.after
+    return change.path.endswith(".warm") and isinstance(was, Value) and isinstance(now, Value) and now.value is False
 
 
 def _with_repository(homes: dict[str, list[Change]]) -> None:

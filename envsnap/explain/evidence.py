@@ -84,7 +84,10 @@ def _value(candidate: Candidate, view: View, weights: Weights) -> Iterator[Evide
     match found.towards:
         case Towards.SLOW:
             says = found.says or "It went to the slower value."
-            yield Evidence(says, harms.guessed if found.guessed else harms.severe if found.severe else harms.slow)
+            if found.gone or found.guessed:
+                yield Evidence(says, harms.gone if found.gone else harms.guessed)
+            else:
+                yield Evidence(says, harms.severe if found.severe else harms.slow)
         case Towards.FAST if view.symptom.failure or _all_refused(view.symptom) or _told(candidate):
             pass  # the faster way may be the wrong one, and what several readings say together counts for more
         case Towards.FAST:
@@ -112,7 +115,9 @@ def _is_exchange(candidate: Candidate) -> bool:
 def _release(candidate: Candidate, weights: Weights) -> Iterator[Evidence]:
     """By how far a version moved."""
     sizes = weights.releases
-    match step_of(candidate.telling, driver=candidate.id == "driver"):
+    # NOTE: what a torch brought along (a Triton, a cuDNN) may have moved farther than torch itself.
+    moved = candidate.changes if candidate.id == "package:torch" else candidate.telling
+    match step_of(moved, driver=candidate.id == "driver"):
         case Step.MAJOR:
             yield Evidence("It is another major release.", sizes.major)
         case Step.MINOR:
@@ -162,10 +167,10 @@ def _terms(candidate: Candidate, symptom: Symptom, weights: Weights) -> Iterator
         else:
             yield from _part(effects, symptom, weights)
     elif accept and step is False:
-        if _all_refused(symptom) and class_of(candidate) not in _HARMLESS_TO_RESULTS:
-            return  # wrong results of whatever computes or communicates end there
         if effects & {Effect.ACCEPTANCE, Effect.WORKLOAD}:
             yield Evidence(f"{_moved(symptom, 'accept_length')}, which it acts on.", sizes.fits_closely)
+        elif _all_refused(symptom) and class_of(candidate) not in _HARMLESS_TO_RESULTS:
+            pass  # wrong results of whatever computes or communicates end there
         else:
             yield Evidence(f"{_moved(symptom, 'accept_length')}; a step takes no longer, and that is what it acts on.",
                            sizes.cannot)  # fmt: skip
@@ -244,7 +249,8 @@ def _size(bound: Bound | None, symptom: Symptom, weights: Weights) -> Iterator[E
 
 def _shown(candidate: Candidate, view: View, weights: Weights) -> Iterator[Evidence]:
     """By what else showed under load: who waits for whom."""
-    if not candidate.effects or Effect.VALIDITY in candidate.effects or candidate.id.startswith("load:"):
+    effects = {*candidate.effects}
+    if not effects & {*STEP, Effect.PREFILL} or Effect.VALIDITY in effects or candidate.id.startswith("load:"):
         return
     sizes = weights.mechanism
     waiting = _waiting(view)
@@ -253,8 +259,9 @@ def _shown(candidate: Candidate, view: View, weights: Weights) -> Iterator[Evide
     says, acts = waiting
     if _is_exchange(candidate) if acts == {Effect.COMMUNICATION} else candidate.effects[0] in acts:
         yield Evidence(says, sizes.shows)
-    elif not acts & {*candidate.effects}:
-        yield Evidence(f"{says} That is not what it acts on.", sizes.shows_other)
+    elif not acts & effects:
+        weight = sizes.shows_host if Effect.HOST_LAUNCH in acts else sizes.shows_other
+        yield Evidence(f"{says} That is not what it acts on.", weight)
 
 
 _KERNELS = frozenset({Effect.COMPUTE, Effect.MEMORY, Effect.VERIFY, Effect.DRAFT, Effect.PREFILL})

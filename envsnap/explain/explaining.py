@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from envsnap.change import Because, NotCompared
 from envsnap.explain import next_steps, nulls
+from envsnap.explain.consequences import related
 from envsnap.explain.contamination import contamination, unrecorded
 from envsnap.explain.effective import Effective, effective
 from envsnap.explain.evidence import Weighed, weigh
@@ -57,7 +58,7 @@ def explained(
     story = told(view, without)
     ends = (memory.fast, memory.slow) if slow_name == "b" else (memory.slow, memory.fast)
     memory = replace(memory, fast=ends[0], slow=ends[1], metric=_metric(comparison, symptom))
-    weighed = [weigh(c, view, memory, weights) for c in story.candidates]
+    weighed = related([weigh(c, view, memory, weights) for c in story.candidates], weights)
     possible = [w for w in weighed if not w.impossible]
     missing = nulls.unread(one, two)
     bare = unrecorded(view, missing)

@@ -69,6 +69,7 @@ class Known:
     severe: bool = False
     says: str = ""
     guessed: bool = False
+    gone: bool = False
     ratio: float | None = None
 
 
@@ -150,8 +151,8 @@ def _towards(harm: Harm, was_slow: bool, is_slow: bool, ratio: float | None = No
 def _numbers(harm: Harm, before: Reading, after: Reading) -> Known:
     x, y = _number(before), _number(after)
     if x is None or y is None:
-        newly = harm.slow == LIMIT and isinstance(before, Unset) and y is not None
-        return _towards(harm, False, True) if newly else UNKNOWN
+        unset = isinstance(before if x is None else after, Unset)
+        return _towards(harm, x is not None, y is not None) if harm.slow == LIMIT and unset else UNKNOWN
     if x == y:
         return UNKNOWN
     ratio = max(x, y) / min(x, y) if min(x, y) > 0 else None
@@ -187,7 +188,11 @@ def _number(reading: Reading) -> float | None:
 _TRUE = {"1", "true", "yes", "on"}
 _FALSE = {"0", "false", "no", "off"}
 _OFF = re.compile(r"(?:^|[_-])(?:disable|no|skip|without)(?:[_-]|$)", re.IGNORECASE)
-_TUNED = re.compile(r"(?:TORCH_)?NCCL_|SGLANG_|SGL_|VLLM_|FLASHINFER_|NVSHMEM_|UCX_")
+_TUNED = re.compile(
+    r"NCCL_(ALGO|PROTO|P2P_LEVEL|NTHREADS|(MIN|MAX)_(NCHANNELS|CTAS)|NET_GDR_\w+|CUMEM_ENABLE|NVLS_ENABLE|LAUNCH_MODE"
+    r"|TOPO_FILE|TUNER_\w+|CONF_FILE|IB_QPS_\w+|CROSS_NIC)|SGLANG_\w*(SPEC|GRAPH|ALL_?REDUCE|AFFINITY|NUMA)\w*"
+)
+"""Variables that somebody sets for speed."""
 _ON = re.compile(r"(?:^|[_-])(?:enable|use)(?:[_-]|$)", re.IGNORECASE)
 
 
@@ -196,8 +201,8 @@ def _switch(change: Change) -> Known:
     name = name_of(change)
     if ("." in name and not name.startswith("--")) or "[" in name:
         return UNKNOWN
-    if _TUNED.match(name) and isinstance(change.before, Value) and isinstance(change.after, Unset):
-        return Known(Towards.SLOW, says="Somebody had set it, for speed as it seems, and it is gone.", guessed=True)
+    if _TUNED.fullmatch(name) and isinstance(change.before, Value) and isinstance(change.after, Unset):
+        return Known(Towards.SLOW, says="Somebody had set it, for speed as it seems, and it is gone.", gone=True)
     off, on = _OFF.search(name), _ON.search(name)
     if not off and not on:
         return UNKNOWN
@@ -209,4 +214,4 @@ def _switch(change: Change) -> Known:
 def clearest(found: Sequence[Known]) -> Known:
     """What says most of several changes that act as one: a severe harm, a harm, what speaks against it, nothing."""
     order = {Towards.SLOW: 0, Towards.UNKNOWN: 1, Towards.FAST: 2, Towards.NEITHER: 3}
-    return min(found, key=lambda k: (order[k.towards], not k.severe, k.guessed), default=UNKNOWN)
+    return min(found, key=lambda k: (order[k.towards], not k.severe, k.guessed, k.gone), default=UNKNOWN)

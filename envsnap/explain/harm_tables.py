@@ -130,7 +130,7 @@ _READINGS = (
     Harm("gpu[].nvlink_active_count gpu[].nvlink[].speed_mbps", LOWER, "Fewer or slower NVLinks.", True, _RANKS),
     Harm("gpu[].nvlink[].active", _OFF, "An NVLink is down.", True, _RANKS),
     Harm("gpu[].fabric_degraded_bandwidth gpu[].fabric_route_unhealthy", _ON, "The fabric is degraded.", True, _RANKS),
-    Harm("nvlink[].bandwidth_mode nvml.nvlink_bandwidth_mode", "half min", "NVLinks are limited.", True, _RANKS),
+    Harm("nvml.nvlink_bandwidth_mode", "half min", "NVLinks are limited.", True, _RANKS),
     Harm("pci[].acs_enabled", "request_redirect completion_redirect",
          "Traffic between GPUs goes up to the CPU and back.",
          True, _RANKS),
@@ -143,7 +143,8 @@ _READINGS = (
     Harm("kernel.parameter[hugepages] kernel.parameter[init_on_alloc] kernel.parameter[pci]", HARMLESS,
          "It does not act on a running server's steps."),
     Harm("pci[].link_width_lanes gpu[].pcie_width_lanes pci[].link_speed_gts pci[].target_link_speed_gts "
-         "gpu[].max_pcie_* pci[].max_link_* during.gpu[].pcie_*", LOWER, "The link carries less."),
+         "gpu[].max_pcie_* pci[].max_link_*", LOWER, "The link carries less."),
+    Harm("during.gpu[].pcie_speed_* during.gpu[].pcie_width_*", LOWER, "The link carries less under load.", True),
     Harm("pci[].max_payload_bytes pci[].max_read_request_bytes", LOWER, "PCIe packets are smaller."),
     Harm("pci[].extended_tags pci[].relaxed_ordering", _OFF, "Fewer PCIe transfers are under way at once."),
     Harm("rdma.peer_memory_loaded", _OFF, "RDMA goes through host memory.", True, _HOSTS),

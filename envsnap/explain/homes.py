@@ -102,6 +102,8 @@ def home_of(change: Change) -> str:
         return _argument(change.leaf[3:-1])
     if limit := _LIMIT.fullmatch(pattern):
         return f"limits:{limit[1]}"
+    if pattern == "kernel.module_version[]" and names[0].startswith("nvidia"):
+        return "driver"
     for expression, home in _HOMES:
         if expression.fullmatch(pattern):
             filled = home.format(*names) if "{-1}" not in home else home.replace("{-1}", names[-1])

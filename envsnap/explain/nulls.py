@@ -14,7 +14,7 @@ from envsnap.runs.verdict import SAME_WITHIN, Design, Outcome
 
 _SAME = 4.0
 _TWO_MODES = 2.0
-_LEAST = {Design.INTERLEAVED: -4.0, Design.BLOCKS: -2.5, Design.SINGLE: -1.0}
+_LEAST = {Design.INTERLEAVED: -4.0, Design.BLOCKS: -3.0, Design.SINGLE: -0.5}
 """The most that a design can say against it: single runs that differ widely may still be two accidents."""
 
 TELLING = (

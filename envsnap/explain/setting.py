@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 from envsnap.keys import instances_of
 from envsnap.reading import Json
@@ -57,9 +57,21 @@ def setting_of(snapshot: Snapshot) -> Setting:
 
 
 def joined(fast: Setting, slow: Setting) -> Setting:
-    """What holds of both sides: the slow one's setting, and where that is not known the fast one's."""
-    known = {f.name: getattr(slow, f.name) for f in fields(Setting) if getattr(slow, f.name) not in (None, {})}
-    return replace(fast, **known)
+    """What may matter on either side: the larger number, and a feature that one of them has."""
+    return Setting(
+        arguments=slow.arguments or fast.arguments,
+        typed=slow.typed or fast.typed,
+        ranks=_larger(fast.ranks, slow.ranks),
+        hosts=_larger(fast.hosts, slow.hosts),
+        speculative=_any(v for v in (fast.speculative, slow.speculative) if v is not None),
+        graphs=_any(v for v in (fast.graphs, slow.graphs) if v is not None),
+        nvlink=_any(v for v in (fast.nvlink, slow.nvlink) if v is not None),
+        gpus=_larger(fast.gpus, slow.gpus),
+    )
+
+
+def _larger(one: int | None, two: int | None) -> int | None:
+    return max((n for n in (one, two) if n is not None), default=None)
 
 
 def resolved_arguments(snapshot: Snapshot) -> dict[str, Json]:

@@ -56,6 +56,7 @@ _TITLES = {
     "limits": "limit {name}",
     "rdma": "RDMA devices",
     "cache": "{name} cache",
+    "caches": "caches of compiled kernels that are cold now",
     "model": "files of the model {name}",
     "storage": "storage {name}",
     "server:capacity": "room for the KV cache",

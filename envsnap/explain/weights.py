@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-STRONG = 2.0
-"""Log odds of a clue that nearly settles it (7 to 1). Judgement."""
-FAIR = 1.0
-"""Log odds of a clue that makes a cause clearly likelier (3 to 1). Judgement."""
+STRONG = 3.0
+"""Log odds of a clue that nearly settles it (20 to 1). Board: seen at 40 causes and at 5 of 4,000 innocent suspects."""
+FAIR = 1.7
+"""Log odds of a clue that makes a cause clearly likelier (5 to 1). Board."""
 WEAK = 0.5
-"""Log odds of a hint (5 to 3). Judgement."""
+"""Log odds of a hint (5 to 3). Board: 0.5 to 1."""
 
 
 @dataclass(frozen=True)
@@ -52,34 +52,37 @@ CLASSES: dict[str, Weight] = {
 }
 """What the class of a suspect adds to its key's prior."""
 
-SHARPNESS = 1.5
-"""Exponent on a key's prior: a prior of 0.8 stands to one of 0.2 as 8 to 1, not as 4 to 1. Board."""
+SHARPNESS = 1.2
+"""Exponent on a key's prior: a prior of 0.8 stands to one of 0.2 as 5 to 1, not as 4 to 1. Board."""
 
 
 @dataclass(frozen=True)
 class Harms:
     """Evidence by which value is the slow one."""
 
-    severe: float = 2.0
+    severe: float = 3.0
     """Towards a value that nobody has set who wants speed: rare among innocent changes. Board."""
-    slow: float = 0.7
-    """Towards the slower value: every second innocent change goes that way, so it is worth log 2. Physics."""
-    fast: float = -2.3
+    slow: float = 1.2
+    """Towards the slower value: every second innocent change of such a setting goes that way (log 2, physics), and most
+    that differ have no slower value at all. Board: 1.9."""
+    fast: float = -2.5
     """Towards the faster value: a cause does not, but for surprises (1 in 10). Reports: one of 50 went that way."""
-    guessed: float = 0.4
-    """Towards what is slower by its name alone (DISABLE, ENABLE), or a setting that is gone. Judgement."""
+    guessed: float = 0.7
+    """Towards what is slower by its name alone (DISABLE, ENABLE). Board: 2.5, by few."""
+    gone: float = 0.5
+    """A setting that somebody had made for speed is gone. Judgement; the board has it at innocents alone."""
     harmless: float = -2.5
     """It does not act on a step's work, or not in this setting. Judgement."""
 
 
 @dataclass(frozen=True)
 class Releases:
-    """Evidence by how far a version moved. Reports: of 12 causes that are releases 11 are another minor or major one;
-    most updates that do nothing are bug fixes."""
+    """Evidence by how far a version moved. Reports: of 12 causes that are releases 11 are another minor or major one,
+    while most updates that do nothing are bug fixes. Board: 6, 1.1, -1.9."""
 
-    major: float = 0.8
-    minor: float = 0.5
-    fix: float = -0.8
+    major: float = 2.0
+    minor: float = 0.9
+    fix: float = -1.5
     build: float = -0.5
 
 
@@ -91,7 +94,7 @@ class Mechanism:
     """It acts on terms alone that did not move."""
     unlikely: float = -1.2
     """It acts mostly on terms that did not move."""
-    fits: float = 0.4
+    fits: float = 0.1
     """It acts on the term that moved, as many others do."""
     fits_closely: float = 1.2
     """It acts on the term that moved, as few others do (acceptance, prefill)."""
@@ -109,8 +112,10 @@ class Mechanism:
     """It explains why one pair moved more than the other."""
     shows: float = 0.7
     """Utilisation and power under load moved as it would move them."""
-    shows_other: float = -0.7
-    """They moved as something else would move them."""
+    shows_other: float = -1.2
+    """They moved as something else would move them. Board: -0.5 where the host is late, -2 to -3 elsewhere."""
+    shows_host: float = -0.5
+    """The same where GPUs wait for the host, which much can bring about."""
     failed: float = 0.5
     """The runs failed, and it acts on the exchange between ranks, where hangs and crashes come from. Reports."""
 
@@ -121,9 +126,21 @@ class Bounds:
 
     too_small: float = -3.0
     """It explains nothing of the slowdown; in proportion where it explains a part. Physics."""
-    same_size: float = 1.5
+    same_size: float = 2.5
     """What was measured of it is as large as the slowdown, within a quarter. Physics, board."""
     within: float = 0.25
+
+
+@dataclass(frozen=True)
+class Consequences:
+    """Where a cause and what it brings about both changed. Judgement."""
+
+    cause: float = 1.0
+    """Something changed that this would bring about."""
+    consequence: float = -1.5
+    """It follows from another change that is likely by itself."""
+    least: float = 1.0
+    """Evidence of its own that a cause needs, so that not everything is one."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +176,7 @@ class Nulls:
 
     not_reproducible: float = 0.35
     """Share of slowdowns that do not come back. FACF (ICST'23): 40 % of breakages had no culprit."""
-    outside: float = 0.10
+    outside: float = 0.17
     """Share of causes that no snapshot holds. Reports: 4 of 50 need a probe or the client."""
     outside_unread: float = 0.35
     """What is added where everything that causes come from is unread on a side; in proportion for less. Judgement."""
@@ -191,6 +208,7 @@ class Weights:
     releases: Releases = Releases()
     mechanism: Mechanism = Mechanism()
     bounds: Bounds = Bounds()
+    consequences: Consequences = Consequences()
     history: History = History()
     churn: Churn = Churn()
     rarity: Rarity = Rarity()

@@ -1,0 +1,116 @@
+"""Which value is the slow one."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import pytest
+
+from envsnap.collectors import keys
+from envsnap.explain.harm import HARMLESS, Known, Towards, clearest, known
+from envsnap.explain.harm_tables import HARMS
+from envsnap.explain.setting import Setting
+from envsnap.reading import Json
+from tests.explain.test_candidates import change
+
+SETTING = Setting({}, {}, ranks=8, hosts=1, speculative=True, graphs=True, nvlink=True, gpus=8)
+
+
+def towards(path: str, before: Json, after: Json, setting: Setting = SETTING, leaf: str = "") -> Towards:
+    return known(change(path, before, after, leaf), setting).towards
+
+
+@pytest.mark.parametrize(
+    ("path", "fast", "slow"),
+    [
+        ("env[NCCL_P2P_DISABLE]", None, "1"),
+        ("env[NCCL_P2P_DISABLE]", "0", "1"),
+        ("worker[scheduler_TP0].env[NCCL_PROTO]", "LL", "Simple"),
+        ("worker[scheduler_TP0].env[NCCL_MAX_NCHANNELS]", None, "2"),
+        ("worker[scheduler_TP0].env[NCCL_MAX_NCHANNELS]", "16", "2"),
+        ("env[PYTORCH_CUDA_ALLOC_CONF]", None, "expandable_segments:True,max_split_size_mb:512"),
+        ("env[CUDA_LAUNCH_BLOCKING]", None, "1"),
+        ("server[0].argument[disable_cuda_graph]", False, True),
+        ("server[0].argument[parallel_config.disable_custom_all_reduce]", False, True),
+        ("server[0].argument[cuda_graph_max_bs]", 64, 8),
+        ("nccl.rank[0].transport[1]", ["P2P/CUMEM"], ["SHM/direct/direct"]),
+        ("nccl.rank[0].transport[1]", ["P2P/CUMEM"], ["NET/Socket/0"]),
+        ("pci[gpu0/up1].acs_enabled", [], ["request_redirect", "source_validation"]),
+        ("pci[gpu0].iommu_type", "identity", "DMA-FQ"),
+        ("kernel.parameter[isolcpus]", None, ["0-3"]),
+        ("kernel.clock_source", "tsc", "hpet"),
+        ("cpu.governor", "performance", "powersave"),
+        ("gpu[0].nvlink_active_count", 18, 0),
+        ("inherited.nice", 0, 10),
+        ("during.gpu[0].foreign_processes", [], ["python"]),
+    ],
+)
+def test_towards_the_slow_value_and_back(path: str, fast: Json, slow: Json) -> None:
+    assert towards(path, fast, slow) is Towards.SLOW
+    assert towards(path, slow, fast) is Towards.FAST
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after"),
+    [
+        ("env[NCCL_DEBUG]", None, "WARN"),
+        ("env[NCCL_DEBUG_FILE]", None, "/tmp/x"),
+        ("env[TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC]", "600", "1800"),
+        ("env[SGLANG_LOG_MS]", None, "1"),
+        ("env[HF_HOME]", "/a", "/b"),
+        ("server[0].argument[served_model_name]", "a", "b"),
+        ("env[NCCL_IB_HCA]", None, "mlx5_0"),
+        ("rdma[mlx5_0].firmware", "1", "2"),
+        ("memory.swappiness", 60, 10),
+    ],
+)
+def test_what_does_not_act_here(path: str, before: Json, after: Json) -> None:
+    """The network's settings among them, where all ranks are on one machine."""
+    assert towards(path, before, after) is Towards.NEITHER
+
+
+def test_a_setting_of_the_network_matters_between_machines() -> None:
+    several = Setting({}, {}, ranks=16, hosts=2, speculative=None, graphs=None, nvlink=None, gpus=8)
+    assert towards("env[NCCL_IB_DISABLE]", None, "1", several) is Towards.SLOW
+    assert towards("env[NCCL_IB_HCA]", None, "mlx5_0", several) is Towards.UNKNOWN
+
+
+def test_what_acts_between_ranks_needs_more_than_one() -> None:
+    one = Setting({}, {}, ranks=1, hosts=1, speculative=False, graphs=None, nvlink=None, gpus=1)
+    assert towards("env[NCCL_P2P_DISABLE]", None, "1", one) is Towards.NEITHER
+    assert towards("server[0].argument[speculative_num_steps]", 2, 3, one) is Towards.NEITHER
+
+
+def test_by_name_alone_it_is_a_guess() -> None:
+    found = known(change("env[SGLANG_DISABLE_SOMETHING_NEW]", None, "1"), SETTING)
+    assert (found.towards, found.guessed) == (Towards.SLOW, True)
+    assert towards("env[VLLM_USE_SOMETHING_NEW]", "1", "0") is Towards.SLOW
+    assert towards("env[VLLM_USE_SOMETHING_NEW]", "0", "1") is Towards.FAST
+
+
+def test_what_somebody_had_set_and_is_gone() -> None:
+    assert towards("worker[scheduler_TP0].env[NCCL_ALGO]", "Ring", None) is Towards.SLOW
+    assert towards("worker[scheduler_TP0].env[NCCL_P2P_DISABLE]", "1", None) is Towards.FAST
+    assert towards("worker[scheduler_TP0].env[EDITOR]", "vi", None) is Towards.UNKNOWN
+
+
+def test_of_several_the_most_telling_counts() -> None:
+    severe, slow = Known(Towards.SLOW, severe=True), Known(Towards.SLOW)
+    assert clearest([Known(Towards.FAST), slow, severe, Known(Towards.NEITHER)]) is severe
+    assert clearest([Known(Towards.NEITHER), Known(Towards.UNKNOWN)]).towards is Towards.UNKNOWN
+    assert clearest([]).towards is Towards.UNKNOWN
+
+
+def test_law_every_entry_is_well_formed() -> None:
+    known_keys = list(keys())
+    for harm in HARMS:
+        assert harm.says == "" or harm.says.endswith("."), harm
+        assert harm.slow != HARMLESS or not harm.severe, harm
+        for name in harm.names.split():
+            if "." not in name or name.startswith("--"):
+                continue
+            pattern = name.partition("[*")[0] if "[*" in name else name
+            stem = pattern.replace("[", "(") if not name.endswith("]") or name.endswith("[]") else ""
+            found = [k for k in known_keys if fnmatchcase(k.replace("[", "("), stem)] if stem else [
+                k for k in known_keys if name.startswith(k.removesuffix("[]") + "[")]  # fmt: skip
+            assert found, f"no key is called {name}"
