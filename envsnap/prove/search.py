@@ -156,11 +156,15 @@ class Search:
             open_ = self.every - self.held_fast - self.held_slow
             if not open_:
                 return self._result("confirmed" if self.culprits else "none")
-            if not self._seen(self.held_fast):
-                return Trial(self.held_fast, "necessity", self.culprits[-1].suspect)
-            belief = self.belief = self._believe(open_)
+            for end, kind in ((self.held_fast, "necessity"), (self.every - self.held_slow, "sufficiency")):
+                if not any(t.reverted == end for t in self.trials):
+                    return Trial(end, kind, self.culprits[-1].suspect if self.culprits else "")
+                if not self._seen(end):
+                    return self._result("confirmed" if self.culprits else "none", "what is left does not start alone")
+            belief = self._believe(open_)
             if self.culprits and not self.held_slow and not self._worth(belief):
                 return self._result("confirmed")
+            self.belief = belief
             if step := self._interaction(belief):
                 if isinstance(step, Trial):
                     return step

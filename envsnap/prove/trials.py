@@ -71,6 +71,8 @@ def prove(bench: Bench, switches: Sequence[Switch], journal: Journal, store: Sto
         elif isinstance(step, Trial) and bench.hours is not None and _hours(journal) >= bench.hours:
             step = replace(search.stopped, reason=f"{bench.hours:g} hours were not enough")
         if isinstance(step, Result):
+            if step.outcome == "not_reproducible" and journal.about.get("only"):
+                step = replace(step, outcome="none", reason="switched alone, they do not bring the gap back")
             search.step = step
             journal.outcome = step.outcome
             journal.save()

@@ -160,11 +160,11 @@ def reproduce(proof: Proof) -> Iterator[tuple[str, str]]:
 
 
 def command_line(base: Commands, switches: Sequence[Switch], reverted: frozenset[str], empty: Path) -> str:
-    """One state as a shell command; with a server, its command and the benchmark's joined by `#`."""
+    """One state as a shell command; with a server, that runs in the background and the benchmark follows."""
     made = state(base, switches, reverted, empty)
     before = _environment(made.environment)
     commands = [c for c in (made.commands.server, made.commands.benchmark) if c]
-    return "  # then: ".join(f"{before}{shlex.join(command)}" for command in commands)
+    return " & ".join(f"{before}{shlex.join(command)}" for command in commands)
 
 
 def _environment(changes: Mapping[str, str | None]) -> str:

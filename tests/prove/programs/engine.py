@@ -1,7 +1,8 @@
-"""A pretend engine for tests: python engine.py --port N [--graphs MODE] [--threads N]; some of what it is given matters.
+"""A pretend engine for tests: python engine.py --port N [--OPTION VALUE]…
 
-NCCL_PROTO=Simple slows it by half, --graphs off by a third; `delay.py`, where it can be imported, by its FACTOR.
-It does not start under ENGINE_BROKEN=1, and overwrites OMP_NUM_THREADS whatever it is given.
+What slows it stands in rules.json of the working directory: {"NAME": ["VALUE", FACTOR]} for variables, "--option" for
+arguments; `delay.py`, where it can be imported, slows it by its FACTOR. Under {"broken": "NAME=VALUE"} it does not
+start with that variable, and {"pinned": "NAME=VALUE"} is one that it sets itself.
 """
 
 import json
@@ -9,21 +10,26 @@ import os
 import random
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
-if os.environ.get("ENGINE_BROKEN") == "1":
-    raise SystemExit("broken")
-os.environ["OMP_NUM_THREADS"] = "4"
-options = dict(zip(sys.argv[1::2], sys.argv[2::2]))
-seconds = 0.010
-seconds *= 1.5 if os.environ.get("NCCL_PROTO") == "Simple" else 1.0
-seconds *= 1.33 if options.get("--graphs") == "off" else 1.0
+rules = json.loads(Path("rules.json").read_text())
+rules.pop("commit", None)
+name, _, value = rules.pop("broken", "").partition("=")
+if name and os.environ.get(name) == value:
+    raise SystemExit(f"{name} is broken")
+name, _, value = rules.pop("pinned", "").partition("=")
+if name:
+    os.environ[name] = value
+given = {**os.environ, **dict(zip(sys.argv[1::2], sys.argv[2::2]))}
+seconds = 0.010 * random.lognormvariate(0, 0.01)
+for name, (value, factor) in rules.items():
+    seconds *= factor if given.get(name) == value else 1.0
 try:
-    import delay
+    import delay  # type: ignore[import-not-found]
 except ImportError:
     pass
 else:
     seconds *= delay.FACTOR
-seconds *= random.lognormvariate(0, 0.01)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -38,4 +44,4 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-ThreadingHTTPServer(("127.0.0.1", int(options["--port"])), Handler).serve_forever()
+ThreadingHTTPServer(("127.0.0.1", int(given["--port"])), Handler).serve_forever()

@@ -1,0 +1,214 @@
+"""Levers: what can be switched, how, and why the rest cannot; and whether a switch took effect."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from envsnap.explain import Side
+from envsnap.explain.candidates import gather
+from envsnap.explain.effective import effective
+from envsnap.explain.explanation import Suspect
+from envsnap.explain.story import Facts
+from envsnap.prove import trees
+from envsnap.prove.effect import without_effect
+from envsnap.prove.levers import Sides, levers
+from envsnap.prove.switches import Commands, Manual, Setting, Switch, options_of, state, without_option
+from envsnap.reading import Json
+from tests.collectors.git_repo import Repo, isolate, section
+from tests.explain import pairs
+
+
+def suspects(fast: Side, slow: Side) -> list[Suspect]:
+    changes = effective(Facts(fast), Facts(slow)).changes
+    return [Suspect(c.id, c.title, c.changes, 0.1, c.prior, c.mechanism) for c in gather(changes)]
+
+
+def made(tmp_path: Path, fast: Side, slow: Side, wheels: str = "") -> tuple[dict[str, Switch], dict[str, Manual]]:
+    switches, manual = levers(suspects(fast, slow), Sides(fast, slow, tmp_path, wheels))
+    return {s.id: s for s in switches}, {m.id: m for m in manual}
+
+
+def sides(fast: Mapping[str, Json], slow: Mapping[str, Json]) -> tuple[Side, Side]:
+    return pairs.side(fast, label="fast", speed=1.0), pairs.side(slow, label="slow", speed=2.0)
+
+
+def test_a_variable_is_set_as_the_workers_had_it_not_as_the_shell_did(tmp_path: Path) -> None:
+    both = {"worker[main].env[PATH]": "/bin"}
+    fast = {**both, "env[NCCL_PROTO]": "Simple", "worker[main].env[NCCL_PROTO]": "LL"}
+    slow = {**both, "env[NCCL_PROTO]": "Simple2"}
+    switches, _ = made(tmp_path, *sides(fast, slow))
+    switch = switches["env:NCCL_PROTO"]
+    assert (switch.fast.environment, switch.slow.environment) == ({"NCCL_PROTO": "LL"}, {"NCCL_PROTO": None})
+    base = Commands(("bench",), ("serve", "--tp", "2"))
+    assert state(base, [switch], frozenset({switch.id}), tmp_path).environment == {"NCCL_PROTO": "LL"}
+    assert state(base, [switch], frozenset(), tmp_path).environment == {"NCCL_PROTO": None}
+
+
+def test_a_secret_value_is_left_to_a_person(tmp_path: Path) -> None:
+    hashed = [f"<redacted k=00000000 h={digit * 16}>" for digit in "12"]
+    values: list[dict[str, Json]] = [{"worker[main].env[SGLANG_API_KEY]": text} for text in hashed]
+    switches, manual = made(tmp_path, *sides(*values))
+    assert not switches
+    assert "secret" in manual["env:SGLANG_API_KEY"].reason
+
+
+def test_an_option_is_taken_from_the_side_that_typed_it(tmp_path: Path) -> None:
+    fast, slow = sides(
+        {"server[0].argument[attention_backend]": "fa3", "server[0].argument[disable_overlap_schedule]": False},
+        {"server[0].argument[attention_backend]": "triton", "server[0].argument[disable_overlap_schedule]": True},
+    )
+    fast = replace(fast, runs=(replace(fast.runs[0], server=("serve", "--attention-backend", "fa3", "--port", "1")),))
+    command = ("serve", "--attention-backend=triton", "--port", "1", "--disable-overlap-schedule")
+    slow = replace(slow, runs=(replace(slow.runs[0], server=command),))
+    switches, _ = made(tmp_path, fast, slow)
+    every = frozenset(switches)
+    base = Commands(("bench",), command)
+    reverted = state(base, switches.values(), every, tmp_path).commands.server
+    assert reverted == ("serve", "--port", "1", "--attention-backend", "fa3")
+    kept = state(base, switches.values(), frozenset(), tmp_path).commands.server
+    assert options_of(kept) == options_of(command)
+
+
+def test_what_the_engine_chose_by_itself_is_spelled_as_usual(tmp_path: Path) -> None:
+    fast, slow = ({"server[0].argument[cuda_graph_max_bs]": n, "server[0].argument[tp_size]": 2} for n in (64, 8))
+    switches, _ = made(tmp_path, *sides(fast, slow))
+    (switch,) = switches.values()
+    assert switch.fast.options == {"cuda_graph_max_bs": ("--cuda-graph-max-bs", "64")}
+
+
+def test_options_of_a_command_line() -> None:
+    argv = ["serve", "--bs", "1", "2", "--shift", "-3", "--flag", "-q", "--name=x", "--last"]
+    assert options_of(argv) == {
+        "bs": ("--bs", "1", "2"),
+        "shift": ("--shift", "-3"),
+        "flag": ("--flag",),
+        "name": ("--name=x",),
+        "last": ("--last",),
+    }
+    assert without_option(argv, "bs") == ["serve", "--shift", "-3", "--flag", "-q", "--name=x", "--last"]
+    assert without_option(argv, "no_such") == argv
+
+
+def test_what_takes_root_is_listed_with_its_advice(tmp_path: Path) -> None:
+    values: list[dict[str, Json]] = [{"gpu[0].power_limit_watts": watts} for watts in (600.0, 300.0)]
+    switches, manual = made(tmp_path, *sides(*values))
+    assert not switches
+    (left,) = manual.values()
+    assert "root" in left.reason
+
+
+def test_cpus_by_taskset_and_only_those_that_are_there(tmp_path: Path) -> None:
+    cpu = str(min(os.sched_getaffinity(0)))
+    every = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+    switches, _ = made(tmp_path, *sides({"inherited.cpus": every}, {"inherited.cpus": cpu}))
+    (switch,) = switches.values()
+    server = state(Commands(("bench",), ("serve",)), [switch], frozenset(), tmp_path).commands.server
+    assert server == ("taskset", "-c", cpu, "serve")
+    switches, manual = made(tmp_path, *sides({"inherited.cpus": "4000"}, {"inherited.cpus": cpu}))
+    assert not switches
+    assert "not all there" in next(iter(manual.values())).reason
+
+
+def test_a_cold_cache_is_an_empty_folder(tmp_path: Path) -> None:
+    switches, _ = made(tmp_path, *sides({"cache[triton].warm": True}, {"cache[triton].warm": False}))
+    (switch,) = switches.values()
+    base = Commands(("bench",))
+    cold = state(base, [switch], frozenset(), tmp_path).environment["TRITON_CACHE_DIR"]
+    assert cold is not None
+    assert cold.startswith(f"{tmp_path}/")
+    assert state(base, [switch], frozenset({switch.id}), tmp_path).environment == {}
+
+
+def test_nccls_own_file_stands_in_the_folder_of_the_search(tmp_path: Path) -> None:
+    fast, slow = ({"nccl.conf[user].set[NCCL_PROTO]": value} for value in ("LL", "Simple"))
+    switches, _ = made(tmp_path, *sides(fast, slow))
+    (switch,) = switches.values()
+    path = switch.slow.environment["NCCL_CONF_FILE"]
+    assert path is not None
+    assert Path(path).read_text() == "NCCL_PROTO=Simple\n"
+
+
+def _repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Repo, Side, Side]:
+    """A commit apart, and the slow side dirty besides."""
+    isolate(tmp_path, monkeypatch)
+    repo = Repo.new(tmp_path / "engine")
+    found = []
+    for text in ("fast = True\n", "slow = True\n"):
+        (repo.root / "code.py").write_text(text)
+        repo.git("add", "-A")
+        repo.git("commit", "-q", "-m", text)
+        if text.startswith("slow"):
+            (repo.root / "code.py").write_text(f"{text}dirty = True\n")
+            (repo.root / "new.py").write_text("untracked = True\n")
+        found.append(section(repo.root))
+    one, two = sides({"worker[main].env[PATH]": "/bin"}, {"worker[main].env[PATH]": "/bin"})
+    fast, slow = (
+        replace(side, snapshot=replace(side.snapshot, sections={**side.snapshot.sections, "git": git}))
+        for side, git in zip((one, two), found)
+    )
+    return repo, fast, slow
+
+
+def test_both_sides_code_is_unpacked_with_its_local_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo, fast, slow = _repository(tmp_path, monkeypatch)
+    folder = tmp_path / "search"
+    folder.mkdir()
+    switches, _ = made(folder, fast, slow)
+    (switch,) = switches.values()
+    one, two = Path(switch.fast.paths[0]), Path(switch.slow.paths[0])
+    assert (one / "code.py").read_text() == "fast = True\n"
+    assert not (one / "new.py").exists()
+    assert (two / "code.py").read_text() == "slow = True\ndirty = True\n"
+    assert (two / "new.py").read_text() == "untracked = True\n"
+    assert (repo.root / "code.py").read_text() == "slow = True\ndirty = True\n"
+    monkeypatch.setenv("PYTHONPATH", "/mine")
+    made_ = state(Commands(("bench",)), [switch], frozenset(), tmp_path)
+    assert made_.environment["PYTHONPATH"] == f"{two}:/mine"
+
+
+def test_a_commit_that_is_gone_is_left_to_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, fast, slow = _repository(tmp_path, monkeypatch)
+    values = fast.snapshot.sections["git"].values
+    (head,) = (path for path in values if path.endswith(".head"))
+    git = replace(fast.snapshot.sections["git"], values={**values, head: "0" * 40})
+    fast = replace(fast, snapshot=replace(fast.snapshot, sections={**fast.snapshot.sections, "git": git}))
+    switches, manual = made(tmp_path, fast, slow)
+    assert not switches
+    assert "is not in" in next(iter(manual.values())).reason
+
+
+def test_a_package_needs_its_wheels(tmp_path: Path) -> None:
+    values: list[dict[str, Json]] = [{"package[torch].version": version} for version in ("2.9.0", "2.9.1")]
+    switches, manual = made(tmp_path, *sides(*values))
+    assert not switches
+    assert "--wheels" in next(iter(manual.values())).reason
+    assert "could not be installed" in trees.install("torch", "2.9.0", str(tmp_path), tmp_path / "o", "false", True)
+
+
+def test_whether_a_variable_arrived() -> None:
+    switch = Switch("env:X", "variable X", 0.5, Setting({"X": "1"}), Setting({"X": None}), roles=frozenset({"rank0"}))
+    both = {"worker[rank0].env[PATH]": "/bin", "worker[main].env[PATH]": "/bin", "worker[main].env[X]": "1"}
+    during = pairs.snapshot(both, "during")
+    assert without_effect(switch, switch.fast, during) == "rank0 does not have X"
+    assert without_effect(switch, switch.slow, during) == ""
+    during = pairs.snapshot({**both, "worker[rank0].env[X]": "2"}, "during")
+    assert without_effect(switch, switch.fast, during) == "rank0 has X=2 instead of 1"
+    assert without_effect(switch, switch.slow, during) == "rank0 has X=2, which was to be unset"
+    assert without_effect(switch, switch.fast, None) == ""
+
+
+def test_whether_the_engine_resolved_an_option_as_wanted() -> None:
+    setting = Setting(options={"backend": ("--backend", "fa3")}, resolved={"backend": "fa3"})
+    switch = Switch("argument:backend", "server argument backend", 0.5, setting, Setting())
+    during = pairs.snapshot({"server[0].argument[backend]": "triton", "worker[main].env[A]": "1"}, "during")
+    assert "resolved --backend to triton instead of fa3" in without_effect(switch, setting, during)
+    typed = Setting(options={"backend": ("--backend", "fa3")})
+    during = pairs.snapshot({"worker[main].argv": ["serve", "--backend", "triton"]}, "during")
+    assert without_effect(switch, typed, during) == "no worker was started with --backend fa3"
+    gone = Setting(options={"backend": None})
+    assert "was to be left out" in without_effect(switch, gone, during)

@@ -1,0 +1,147 @@
+"""The search on made-up engines: what it finds, what it denies, and what it never does twice."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+import pytest
+
+from envsnap.prove.belief import Spread
+from envsnap.prove.gate import Gate, judge
+from envsnap.prove.search import Problem, Result, Search, Trial
+
+NAMES = [f"s{i:02}" for i in range(20)]
+GAP = math.log(1.5)
+
+Engine = Callable[[frozenset[str]], "float | None"]
+
+
+def problem(**changed: object) -> Problem:
+    prior = dict.fromkeys(NAMES, 0.7 / len(NAMES))
+    return Problem(**{"prior": prior, "none": 0.3, "spread": Spread(0.02, 6.0), "gap": GAP, **changed})  # type: ignore[arg-type]
+
+
+def run(engine: Engine, budget: int = 60, noise: float = 0.02, **changed: object) -> tuple[Result, list[Trial]]:
+    draw = random.Random(5)
+    search = Search(problem(**changed), budget)
+    while isinstance(step := search.step, Trial):
+        level = engine(step.reverted)
+        value = None if level is None else level + draw.gauss(0, noise)
+        search.add(Trial(step.reverted, step.purpose, step.suspect, value))
+    return step, search.trials
+
+
+def slow_unless(*culprits: tuple[str, float]) -> Engine:
+    return lambda reverted: sum(effect for name, effect in culprits if name not in reverted)
+
+
+def test_one_cause_is_confirmed_by_a_necessity_and_a_sufficiency_run() -> None:
+    result, trials = run(slow_unless(("s07", GAP)))
+    assert result.outcome == "confirmed"
+    (culprit,) = result.culprits
+    assert culprit.suspect == "s07"
+    assert culprit.probability >= 0.99
+    assert culprit.low < GAP < culprit.high
+    assert culprit.fraction == pytest.approx(1.0, abs=0.1)
+    confirming = {t.purpose: t.reverted for t in trials if t.suspect == "s07"}
+    assert confirming == {"necessity": {"s07"}, "sufficiency": set(NAMES) - {"s07"}}
+    assert len(trials) <= 14
+
+
+def test_a_gap_that_does_not_come_back_ends_at_the_gate() -> None:
+    result, trials = run(lambda reverted: 0.0)
+    assert (result.outcome, result.culprits) == ("not_reproducible", ())
+    assert len(trials) == 4
+    assert {len(t.reverted) for t in trials} == {0, len(NAMES)}
+
+
+def test_the_likeliest_is_tried_alone_where_it_holds_half_of_the_probability() -> None:
+    prior = {name: 0.9 if name == "s03" else 0.05 / 19 for name in NAMES}
+    _, trials = run(slow_unless(("s03", GAP)), prior=prior, none=0.05)
+    assert trials[4].reverted == {"s03"}
+    assert len(trials) == 6
+
+
+def test_a_wrong_favourite_is_given_up() -> None:
+    prior = {name: 0.9 if name == "s03" else 0.05 / 19 for name in NAMES}
+    result, _ = run(slow_unless(("s11", GAP)), prior=prior, none=0.05)
+    assert [c.suspect for c in result.culprits] == ["s11"]
+
+
+def test_two_causes_that_add_up_are_both_found() -> None:
+    result, _ = run(slow_unless(("s02", GAP * 0.6), ("s15", GAP * 0.4)), noise=0.01, spread=Spread(0.01, 6.0))
+    assert {c.suspect for c in result.culprits} == {"s02", "s15"}
+    assert sum(c.fraction for c in result.culprits) == pytest.approx(1.0, abs=0.1)
+
+
+def test_two_that_act_only_together_are_told_so() -> None:
+    result, _ = run(lambda reverted: 0.0 if reverted & {"s02", "s15"} else GAP)
+    assert {c.suspect for c in result.culprits} == {"s02", "s15"}
+    assert result.culprits[-1].only_with == result.culprits[0].suspect
+
+
+def test_two_of_which_each_hides_the_other_are_both_found() -> None:
+    result, _ = run(lambda reverted: 0.0 if reverted >= {"s02", "s15"} else GAP)
+    assert {c.suspect for c in result.culprits} == {"s02", "s15"}
+
+
+def test_a_combination_that_does_not_start_is_never_tried_again() -> None:
+    def engine(reverted: frozenset[str]) -> float | None:
+        return None if ("s01" in reverted) != ("s02" in reverted) else (0.0 if "s09" in reverted else GAP)
+
+    result, trials = run(engine)
+    assert [c.suspect for c in result.culprits] == ["s09"]
+    failed = [t.reverted for t in trials if t.value is None]
+    assert failed
+    assert len(set(failed)) == len(failed)
+
+
+@pytest.mark.parametrize(("side", "name"), [(0, "slow"), (len(NAMES), "fast")])
+def test_a_side_that_always_fails_is_trouble(side: int, name: str) -> None:
+    result, trials = run(lambda reverted: None if len(reverted) == side else 0.0)
+    assert result.outcome == "failing"
+    assert f"the {name} side" in result.reason
+    assert len(trials) <= 6
+
+
+def test_a_spent_budget_is_no_verdict() -> None:
+    result, trials = run(slow_unless(("s07", GAP)), budget=6)
+    assert result.outcome == "budget"
+    assert len(trials) == 6
+    assert result.belief is not None
+    assert result.belief.probability["s07"] > result.belief.probability["s00"] or result.belief.none < 0.99
+
+
+def test_an_interrupted_search_goes_on_as_if_it_had_not_been() -> None:
+    _, trials = run(slow_unless(("s07", GAP)))
+    for count in range(len(trials)):
+        step = Search(problem(), 60, trials[:count]).step
+        assert isinstance(step, Trial)
+        assert (step.reverted, step.purpose) == (trials[count].reverted, trials[count].purpose)
+
+
+def test_cheap_levers_are_tried_first() -> None:
+    costs = dict.fromkeys(NAMES[:10], 1.0) | dict.fromkeys(NAMES[10:], 2.0)
+    _, trials = run(slow_unless(("s07", GAP)), costs=costs)
+    assert trials[4].reverted <= set(NAMES[:10])
+
+
+def test_one_outlier_settles_nothing() -> None:
+    seen = 0
+
+    def engine(reverted: frozenset[str]) -> float:
+        nonlocal seen
+        seen += 1
+        return (0.0 if "s07" in reverted else GAP) + (GAP if seen == 6 else 0.0)
+
+    result, _ = run(engine)
+    assert [c.suspect for c in result.culprits] == ["s07"]
+
+
+def test_the_gate_wants_more_pairs_where_runs_scatter() -> None:
+    assert judge([0.4, 0.4], [0.0, 0.0], Spread(0.02, 6.0), 0.4) is Gate.OPEN
+    assert judge([0.4, 0.4], [0.0, 0.0], Spread(0.2, 6.0), 0.4) is Gate.UNDECIDED
+    assert judge([0.0, 0.01], [0.0, 0.01], Spread(0.02, 6.0), 0.4) is Gate.SHUT
+    assert judge([0.0, 0.0], [0.4, 0.4], Spread(0.02, 6.0), 0.4) is Gate.SHUT

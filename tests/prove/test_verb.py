@@ -1,0 +1,222 @@
+"""`envsnap prove` on real processes: a server that obeys variables and arguments, a repository, accidents."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAMS = Path(__file__).parent / "programs"
+METRIC = r"speed[tok/s]=speed: (\S+)"
+FAST = {f"KNOB_{i}": "1" for i in range(9)}
+SLOW = {f"KNOB_{i}": "2" for i in range(8)}  # KNOB_8 is gone
+
+
+class Place:
+    """A folder with a store, a repository that the engine imports from, and two recorded sides of 12 changed states."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder, self.port = folder, port
+        self.engine = f"{sys.executable} {PROGRAMS / 'engine.py'} --port {port}"
+        self.bench = [sys.executable, str(PROGRAMS / "bench.py"), str(port)]
+        paths = [str(folder / "repo"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+    def git(self, *arguments: str) -> str:
+        command = [
+            "git",
+            "-c",
+            "user.name=t",
+            "-c",
+            "user.email=t@localhost",
+            "-C",
+            str(self.folder / "repo"),
+            *arguments,
+        ]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    def rules(self, **rules: object) -> None:
+        (self.folder / "rules.json").write_text(json.dumps({k.replace("__", "--"): v for k, v in rules.items()}))
+
+    def record(self, label: str, variables: dict[str, str], options: str) -> None:
+        command = ["run", "--label", label, "-n", "2", "--metric", METRIC, "--server", f"{self.engine} {options}"]
+        ready = ["--ready", f"http://127.0.0.1:{self.port}/health"]
+        self.call(*command, *ready, "--", *self.bench, environment=variables)
+
+    def call(self, *arguments: str, code: int = 0, environment: dict[str, str] | None = None) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "envsnap", *arguments], cwd=self.folder, capture_output=True, text=True, timeout=300,
+            env={**self.environment, **(environment or {})},
+        )  # fmt: skip
+        assert done.returncode == code, done.stderr[-3000:] + done.stdout
+        return done.stdout
+
+    def command(self, *options: str) -> list[str]:
+        server = ["--server", f"{self.engine} --graphs off --threads 8", "--metric", METRIC]
+        return ["prove", "fast", "slow", *options, *server, "--", *self.bench]
+
+    def prove(self, *options: str, code: int = 0) -> Any:
+        return json.loads(self.call(*self.command(*options, "--format", "json"), code=code))
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    place = Place(tmp_path_factory.mktemp("prove"), port)
+    repo = place.folder / "repo"
+    repo.mkdir()
+    place.git("init", "-q")
+    (repo / "delay.py").write_text("FACTOR = 1.0\n")
+    place.git("add", "-A")
+    place.git("commit", "-q", "-m", "An engine's part")
+    place.rules(KNOB_3=["2", 1.5])
+    place.record("fast", FAST, "--graphs on --threads 4")
+    later = "import json\n\nFACTOR = json.load(open('rules.json')).get('commit', 1.0)\n"
+    (repo / "delay.py").write_text(later)
+    place.git("commit", "-q", "-a", "-m", "Another part")
+    (repo / "delay.py").write_text(f"{later}UNUSED = 1\n")
+    place.record("slow", SLOW, "--graphs off --threads 8")
+    return place
+
+
+@pytest.fixture
+def place(recorded: Place) -> Iterator[Place]:
+    """The recorded sides, and no search of them yet; afterwards no engine is left running."""
+    shutil.rmtree(recorded.folder / ".envsnap" / "prove", ignore_errors=True)
+    yield recorded
+    left = subprocess.run(["pgrep", "-f", f"engine.py --port {recorded.port}"], capture_output=True, text=True)
+    assert left.stdout == ""
+
+
+def found(proof: Any) -> set[str]:
+    return {c["suspect"] for c in proof["culprits"]}
+
+
+def test_one_variable_of_twelve_states_is_found_and_the_tree_is_left_as_it_is(place: Place) -> None:
+    place.rules(KNOB_3=["2", 1.5])
+    before = place.git("status", "--porcelain"), place.git("rev-parse", "HEAD"), place.git("stash", "list")
+    proof = place.prove()
+    assert proof["outcome"] == "confirmed"
+    assert found(proof) == {"env:KNOB_3"}
+    assert len(proof["suspects"]) == 12
+    assert {s["status"] for s in proof["suspects"]} == {"culprit", "ruled_out"}
+    assert 1.4 < proof["culprits"][0]["ratio"] < 1.6
+    assert len(proof["trials"]) <= 16
+    assert (place.git("status", "--porcelain"), place.git("rev-parse", "HEAD"), place.git("stash", "list")) == before
+    count = len(proof["trials"])
+    assert len(place.prove()["trials"]) == count, "a search that is over is told again, not run again"
+
+
+def test_an_argument_and_a_variable_are_both_found(place: Place) -> None:
+    place.rules(__graphs=["off", 1.5], KNOB_5=["2", 1.35])
+    proof = place.prove()
+    assert found(proof) == {"argument:cuda_graph", "env:KNOB_5"} or found(proof) == {"argument:graphs", "env:KNOB_5"}
+
+
+def test_a_commit_is_found(place: Place) -> None:
+    place.rules(commit=1.5)
+    assert found(place.prove()) == {"git:repo"}
+
+
+def test_a_gap_that_does_not_come_back(place: Place) -> None:
+    place.rules()
+    proof = place.prove(code=1)
+    assert proof["outcome"] == "not_reproducible"
+    assert len(proof["trials"]) == 4
+
+
+def test_a_state_in_which_the_server_does_not_start_is_worked_around(place: Place) -> None:
+    place.rules(KNOB_3=["2", 1.5], broken="KNOB_8=")
+    assert found(place.prove()) == {"env:KNOB_3"}
+
+
+def test_a_lever_without_effect_is_reported_and_left_out(place: Place) -> None:
+    place.rules(KNOB_3=["2", 1.5], pinned="KNOB_6=2")
+    proof = place.prove()
+    assert found(proof) == {"env:KNOB_3"}
+    (lost,) = [s for s in proof["suspects"] if s["status"] == "without_effect"]
+    assert lost["suspect"] == "env:KNOB_6"
+    assert "has KNOB_6=2 instead of 1" in lost["reason"]
+    assert proof["trials"][0]["status"] == "without_effect" or proof["trials"][1]["status"] == "without_effect"
+
+
+def test_a_benchmark_that_always_fails_is_trouble(place: Place) -> None:
+    place.rules(KNOB_3=["2", 1.5])
+    command = place.command("--format", "json")
+    proof = json.loads(place.call(*command[: command.index("--")], "--", "false", code=2))
+    assert proof["outcome"] == "failing"
+    assert len(proof["trials"]) <= 6
+
+
+def test_one_suspect_alone_as_explain_spells_it(place: Place) -> None:
+    place.rules(KNOB_3=["2", 1.5])
+    told = json.loads(place.call("explain", "fast", "slow", "--all", "--format", "json", code=1))
+    nexts = [s["next"][0] for s in told["suspects"] if s["next"] and "--only" in s["next"][0]]
+    spelled = next(n for n in nexts if n[n.index("--only") + 1] == "env:KNOB_2")
+    at = spelled.index("--")
+    proof = json.loads(place.call(*spelled[1:at], "--metric", METRIC, "--format", "json", *spelled[at:], code=1))
+    assert proof["outcome"] == "none"
+
+
+def test_a_killed_search_goes_on_where_it_stopped(place: Place) -> None:
+    place.rules(KNOB_3=["2", 1.5])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "envsnap", *place.command("--format", "json")],
+        cwd=place.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=place.environment,
+    )  # fmt: skip
+    folder = place.folder / ".envsnap" / "prove"
+
+    def done() -> list[str]:
+        return [r["run"] for p in folder.glob("*.json") for r in json.loads(p.read_text())["records"]]
+
+    for _ in range(600):
+        if len(done()) >= 3:
+            break
+        time.sleep(0.05)
+    time.sleep(0.4)  # the fourth run is at work, most likely with its server up
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = done()
+    proof = place.prove()
+    assert found(proof) == {"env:KNOB_3"}
+    assert [t["run"] for t in proof["trials"]][: len(before)] == before
+
+
+def test_ctrl_c_leaves_nothing_behind(place: Place) -> None:
+    place.rules(KNOB_3=["2", 1.5])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "envsnap", *place.command()],
+        cwd=place.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=place.environment,
+    )  # fmt: skip
+    time.sleep(2.0)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert b"the same command goes on" in err
+
+
+def test_the_budget_and_the_plans(place: Place) -> None:
+    place.rules(KNOB_3=["2", 1.5])
+    plan = place.call(*place.command("--dry-run"))
+    assert "About" in plan
+    assert "KNOB_8=1" in plan
+    script = place.folder / "plan.sh"
+    place.call(*place.command("--script", str(script)))
+    assert subprocess.run(["sh", "-n", str(script)]).returncode == 0
+    assert "only env:KNOB_3 as fast" in script.read_text()
+    proof = place.prove("--budget", "5", code=3)
+    assert (proof["outcome"], len(proof["trials"])) == ("budget", 5)
+    proof = place.prove("--budget", "30")
+    assert found(proof) == {"env:KNOB_3"}
