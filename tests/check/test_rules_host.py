@@ -21,6 +21,12 @@ FLAT_VM = {
 }  # fmt: skip
 PINNED = {"inherited.cpus": "0-7", "inherited.cpus_count": 8}
 
+
+def bridges(device: str, *above: str) -> dict[str, str]:
+    """A PCI device and what lies above it, nearest first."""
+    return {f"pci[{device}].address": device, **{f"pci[{device}/up{n}].address": a for n, a in enumerate(above, 1)}}
+
+
 CASES = [
     fires("shared_memory", {**gpus(2), "memory.shm_size_bytes": 64 * MIB}, "/dev/shm has 64 MiB"),
     warns("shared_memory", {**gpus(2), "memory.shm_size_bytes": 64 * MIB}, "64 MiB", command=SGLANG),
@@ -126,6 +132,12 @@ CASES = [
     silent("nccl_network", {**RDMA, "env[NCCL_IB_HCA]": "mlx5"}, "a prefix"),
     silent("nccl_network", {**RDMA, "env[NCCL_IB_HCA]": "^mlx5_9"}, "all but"),
     apart("nccl_network", RDMA, "none set"),
+    warns("gdr_distance", {**bridges("gpu0", "a", "b"), **bridges("nic0", "c", "d"), "env[NCCL_NET_GDR_LEVEL]": "SYS"},
+          "NCCL_NET_GDR_LEVEL=SYS: gpu0 share no PCIe switch"),
+    silent("gdr_distance", {**bridges("gpu0", "a", "b", "r"), **bridges("nic0", "c", "b", "r"),
+                            "env[NCCL_NET_GDR_LEVEL]": "PHB"}, "under one switch"),
+    silent("gdr_distance", {**bridges("gpu0", "a"), **bridges("nic0", "c"), "env[NCCL_NET_GDR_LEVEL]": "PXB"}, "off"),
+    apart("gdr_distance", {**bridges("gpu0", "a"), **bridges("nic0", "c")}, "NCCL decides"),
     warns("vm_topology", FLAT_VM, "NCCL_TOPO_FILE is not set"),
     silent("vm_topology", {**FLAT_VM, "env[NCCL_TOPO_FILE]": "/opt/topo.xml"}, "a map"),
     silent("vm_topology", {**FLAT_VM, "pci[gpu0/up2].id": "x"}, "switches are shown"),

@@ -33,8 +33,11 @@ def judge(facts: Facts) -> Iterable[Problem]:
     if not servers:
         raise NotApplicable("no server was asked (--server)")
     on_purpose = _running.asked(facts).option(*_SWITCHES) is not None
-    for path in servers:
-        base = path.removesuffix(".engine")
+    bases = [path.removesuffix(".engine") for path in servers]
+    bases = [base for base in bases if facts.value(f"{base}.argument[device]") != "cpu"]
+    if not bases:
+        raise NotApplicable("the server runs on the CPU")
+    for base in bases:
         off = [f"{base}.argument[{name}]" for name, values in _OFF.items()
                if facts.value(f"{base}.argument[{name}]") in values]  # fmt: skip
         empty = [p for _, p, size in facts.each("server[].dp[].graph_memory_bytes") if p.startswith(base) and size == 0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from envsnap.check.facts import ERROR, Facts, NotApplicable, Problem
+from envsnap.check.facts import ERROR, WARNING, Facts, NotApplicable, Problem
 from envsnap.check.rules import AFTER, _running
 from envsnap.fold import listed
 from envsnap.keys import path_of
@@ -20,7 +20,7 @@ NEEDS = ("worker[].env[]", "worker[].library[].version")
 USES = _running.USES
 WHEN = AFTER
 
-_MATTERS = 0.2
+_MATTERS, _KNOWN = 0.2, 0.25  # of a variable that no rule knows the prior lies between
 
 
 def judge(facts: Facts) -> Iterable[Problem]:
@@ -31,7 +31,8 @@ def judge(facts: Facts) -> Iterable[Problem]:
     found = propagation(facts.snapshot)
     for kind, rows in (("env[]", found.variables), ("", found.attributes)):
         for row in rows:
-            if row.prior < _MATTERS or not set(row.odd) & set(ranks):
+            # NOTE: names that begin with _ are notes that a process keeps to itself, such as addresses in its memory.
+            if row.prior < _MATTERS or row.name.startswith("_") or not set(row.odd) & set(ranks):
                 continue
             values: dict[str, list[str]] = {}
             for rank in ranks:
@@ -42,7 +43,8 @@ def judge(facts: Facts) -> Iterable[Problem]:
                 said = ", ".join(f"{value} in {listed(held)}" for value, held in values.items())
                 paths = tuple(path_of("worker[].env[]", r, row.name) if kind else f"worker[{r}].{row.name}"
                               for r in row.odd)  # fmt: skip
-                yield Problem(f"{row.name} is {said}", paths)
+                severity = WARNING if kind and row.prior < _KNOWN else ""
+                yield Problem(f"{row.name} is {said}", paths, severity=severity)
     yield from _libraries(facts, ranks)
 
 
