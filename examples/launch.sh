@@ -5,7 +5,8 @@
 #   launch.sh [SERVER COMMAND…]          BENCHMARK='python3 -m sglang.bench_serving …' launch.sh …
 #
 # ENVSNAP_DISABLE=1 leaves the server and the benchmark alone.
-# Tested: run as it is, with a toy server in the place of SGLang (clean, port taken, server dead, envsnap disabled).
+# Tested: run as it is, with a toy server in the place of SGLang (clean, port taken, server dead, server
+# never ready, interrupted, envsnap disabled).
 set -euo pipefail
 
 [ $# -gt 0 ] || set -- python3 -m sglang.launch_server --model-path "${MODEL:?name the model}" --tp 2 --port 30000
@@ -25,8 +26,10 @@ envsnap capture --quiet --moment before --note "launch.sh: $*" -o "$folder/befor
 server=$!
 trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true' EXIT
 
+give_up=$((SECONDS + ${READY_SECONDS:-900}))
 until curl --silent --fail --output /dev/null --max-time 5 "$ready"; do
   kill -0 "$server" 2>/dev/null || { echo "launch.sh: the server ended before it was ready" >&2; exit 1; }
+  [ "$SECONDS" -lt "$give_up" ] || { echo "launch.sh: the server was not ready in time" >&2; exit 1; }
   sleep "${POLL_SECONDS:-2}"
 done
 

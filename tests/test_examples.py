@@ -126,6 +126,8 @@ def test_law_a_script_can_be_run_and_has_no_errors_of_syntax(path: Path) -> None
 
 
 def _launch(place: Place, port: int, server: str = "server.py", **variables: object) -> Done:
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
     settings: dict[str, Any] = {"READY_URL": f"http://127.0.0.1:{port}/health", "WAIT_SECONDS": 0, "POLL_SECONDS": 0.2}
     settings |= {"BENCHMARK": "echo measured", **variables}
     return place.run("launch.sh", "python3", server, "--port", port, **settings)
@@ -163,6 +165,12 @@ def test_launch_tells_of_a_server_that_died(place: Place, port: int) -> None:
         1, "launch.sh: the server ended before it was ready",
     )  # fmt: skip
     assert "measured" not in done.stdout
+
+
+def test_launch_gives_up_on_a_server_that_is_never_ready(place: Place, port: int) -> None:
+    done = _launch(place, port, READY_URL="http://127.0.0.1:9/", READY_SECONDS=1)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "launch.sh: the server was not ready in time")
+    assert _is_free(port), "the server was left behind"
 
 
 def test_launch_disabled_only_launches(place: Place, port: int) -> None:

@@ -11,10 +11,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 from envsnap.reading import Json
 
+# NOTE: `-m` would look for modules in the current directory first: a checkout of torch is no torch.
+_START = f"""import sys
+sys.path = [*filter(None, sys.path), {str(Path(__file__).parents[2])!r}]
+from envsnap.probe.worker import main
+main(sys.argv[1:])"""
 _END_SECONDS = 3.0
 _REASON_CHARACTERS = 200
 
@@ -36,7 +42,7 @@ class Child:
         try:
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "envsnap.probe.worker", str(writer), str(int(lifetime))),
+                    *(sys.executable, "-c", _START, str(writer), str(int(lifetime))),
                     *([json.dumps(place)] if place is not None else []),
                 ],
                 stdin=subprocess.PIPE,

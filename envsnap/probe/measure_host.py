@@ -62,7 +62,7 @@ def memory() -> Iterator[Figure]:
 
 def disk(folder: str) -> Iterator[Figure]:
     """Sequential read of an unlinked file of 128 MiB in `folder`. Raises: Missing, OSError."""
-    _check_folder(folder)
+    place = _place(folder)
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
         # What is written anew each time can be neither compressed nor shared by the file system.
         for _ in range(_FILE_BYTES // _BLOCK_BYTES):
@@ -73,10 +73,11 @@ def disk(folder: str) -> Iterator[Figure]:
             values = repeated(lambda: _FILE_BYTES / _read_seconds(handle) / 1e9)
         finally:
             os.close(handle)
-    yield Figure("disk.read_gb_per_second", values, f"{method}, 1 MiB at a time, in {folder}")
+    yield Figure("disk.read_gb_per_second", values, f"{method}, 1 MiB at a time, {place}")
 
 
-def _check_folder(folder: str) -> None:
+def _place(folder: str) -> str:
+    """The file system in words. Raises: Missing where it is none on a disk, or has no room; OSError."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
         mount = mount_at(os.path.realpath(folder), parse_mountinfo(file.read()))
     if mount is not None and mount.type in _IN_MEMORY:
@@ -84,6 +85,7 @@ def _check_folder(folder: str) -> None:
     space = os.statvfs(folder)
     if space.f_bavail * space.f_frsize < 4 * _FILE_BYTES:
         raise Missing(Why.NOT_SUPPORTED, f"{folder} has less than {4 * _FILE_BYTES >> 20} MiB free")
+    return f"{mount.type} at {mount.point}" if mount is not None else folder
 
 
 def _uncached(file: int) -> tuple[int, str]:

@@ -1,10 +1,9 @@
 """The process that measures: takes probes by name on standard input, answers on a pipe of its own.
 
-    python -m envsnap.probe.worker FD SECONDS [GPU_JSON]
-
-Both directions are lines of JSON. Asked for {"probe": NAME, ...}, it answers one line per figure and {"done": true}.
-First it takes hold of the GPU of GPU_JSON (`measure_gpu.Place`), if there is one, and says {"ready": true, "torch":
-VERSION}, or {"unavailable": REASON}.
+Its arguments are the pipe's descriptor, the seconds after which it ends in any case and, for one on a GPU,
+`measure_gpu.Place` as JSON. Both directions are lines of JSON. First it takes hold of its GPU and says {"ready": true,
+"torch": VERSION}, or {"unavailable": REASON}. Asked for {"probe": NAME, ...}, it answers one line per figure or
+{"unavailable": REASON}, and {"done": true}.
 """
 
 from __future__ import annotations
@@ -111,7 +110,3 @@ def _measure(request: dict[str, Any], gpu: Gpu | None) -> Iterator[Figure]:
 def reason(error: BaseException) -> str:
     """Why something could not be measured, on one line."""
     return (error.detail or str(error)) if isinstance(error, Missing) else describe(error)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -109,6 +109,17 @@ def test_without_a_torch_that_works_there_is_a_reason(tmp_path: Path, torch: str
     assert child.end()
 
 
+def test_the_current_directory_is_no_place_for_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("torch", "hashlib", "envsnap"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong one')\n")
+    monkeypatch.chdir(tmp_path)
+    child = Child(os.environ, 60)
+    assert child.line(soon()) == {"ready": True, "torch": ""}
+    child.ask("cpu")
+    assert "values" in child.line(soon())
+    assert child.end()
+
+
 def test_a_device_that_cuda_does_not_show_is_a_reason(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(stand_in.write(tmp_path / "lib")), "CUDA_VISIBLE_DEVICES": "a"}
     child = Child(environment, 60, {**PLACE, "device": 1})
