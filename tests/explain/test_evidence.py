@@ -1,0 +1,221 @@
+"""What speaks for and against: terms, setting, control pair, size, load; bounds and releases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from envsnap.change import Change
+from envsnap.explain.candidates import Candidate, gather
+from envsnap.explain.evidence import class_of, weigh
+from envsnap.explain.limits import bound_of
+from envsnap.explain.past import Memory
+from envsnap.explain.releases import Step, step_of
+from envsnap.explain.story import Facts, View
+from envsnap.explain.symptom import Symptom
+from envsnap.explain.weights import CLASSES, WEIGHTS
+from envsnap.reading import Json
+from tests.explain.pairs import side
+from tests.explain.test_candidates import change
+
+STEP = Symptom(0.45, {"accept_length": 0.02, "step_time": 0.43}, figures={"accept_length": (1.8, 1.76),
+               "step_time": (0.019, 0.029)}, gap=0.45)  # fmt: skip
+ACCEPT = Symptom(0.45, {"accept_length": 0.43, "step_time": 0.02}, figures={"accept_length": (2.8, 1.8),
+                 "step_time": (0.019, 0.019)}, gap=0.45)  # fmt: skip
+PREFILL = Symptom(0.0, {"step_time": 0.0, "prefill": 0.9}, figures={"prefill": (0.1, 0.25)}, gap=0.9)
+EIGHT = {"server[0].argument[tp_size]": 8, "server[0].argument[speculative_algorithm]": "EAGLE3"}
+ONE = {"server[0].argument[tp_size]": 1, "server[0].argument[chunked_prefill_size]": 8192}
+
+
+def weights_of(
+    what: Change, symptom: Symptom = STEP, fast: Mapping[str, Json] = EIGHT, slow: Mapping[str, Json] | None = None
+) -> list[float]:
+    [candidate] = gather([what])
+    view = View(Facts(side(fast)), Facts(side(fast if slow is None else slow)), [what], symptom)
+    return [e.weight for e in weigh(candidate, view, Memory((), (), (), None), WEIGHTS).evidence]
+
+
+def bound(pairs: Mapping[str, tuple[Json, Json]], symptom: Symptom = STEP, **load: tuple[float, float]) -> Any:
+    changes = [change(path, *pair) for path, pair in pairs.items()]
+    [candidate] = gather(changes)
+    held: list[dict[str, Json]] = [{f"during.gpu[0].{n}": pair[i] for n, pair in load.items()} for i in (0, 1)]
+    return bound_of(candidate, View(Facts(side(held[0])), Facts(side(held[1])), changes, symptom))
+
+
+TEMPLATE = change("model[target].chat_template_sha256")
+NCCL = change("env[NCCL_UNHEARD_OF]")
+PROMPTS = change("server[0].argument[radix_unheard_of]", 1, 2)
+
+
+def test_the_term_that_moved_decides() -> None:
+    """A template acts on acceptance, NCCL on the step."""
+    sizes = WEIGHTS.mechanism
+    assert weights_of(TEMPLATE, STEP) == [sizes.unlikely]
+    assert weights_of(TEMPLATE, ACCEPT) == [sizes.fits_closely]
+    assert weights_of(NCCL, STEP) == [sizes.fits]
+    assert weights_of(NCCL, ACCEPT) == [sizes.cannot]
+
+
+def test_prefill_alone() -> None:
+    sizes = WEIGHTS.mechanism
+    assert weights_of(PROMPTS, PREFILL) == [sizes.fits_closely]
+    assert weights_of(NCCL, PREFILL) == [sizes.unlikely]
+    assert weights_of(PROMPTS, STEP) == [sizes.cannot]
+
+
+def test_where_every_draft_is_refused_whatever_computes_may_be_wrong() -> None:
+    refused = Symptom(1.0, {"accept_length": 1.0, "step_time": 0.0}, figures={"accept_length": (2.8, 1.0)}, gap=1.0)
+    assert weights_of(NCCL, refused) == []
+    assert weights_of(change("cpu.governor", "a", "b"), refused) == [WEIGHTS.mechanism.cannot]
+
+
+def test_one_rank_exchanges_nothing() -> None:
+    assert WEIGHTS.mechanism.alone in weights_of(NCCL, STEP, ONE)
+    assert WEIGHTS.mechanism.alone not in weights_of(change("repo[sglang].head"), STEP, ONE)
+
+
+def test_what_acts_on_speculation_needs_some() -> None:
+    spec = change("env[SGLANG_SPEC_UNHEARD_OF]")
+    assert WEIGHTS.mechanism.alone in weights_of(spec, STEP, ONE)
+    assert WEIGHTS.mechanism.alone not in weights_of(spec, STEP, ONE, EIGHT)
+
+
+@pytest.mark.parametrize(
+    ("path", "slowdown", "weight"),
+    [
+        ("server[0].argument[speculative_num_steps]", 0.08, WEIGHTS.mechanism.control_cannot),
+        ("server[0].argument[speculative_num_steps]", 0.0, WEIGHTS.mechanism.control_fits),
+        ("gpu[0].ecc_mode", 0.08, WEIGHTS.mechanism.control_too),
+        ("env[NCCL_UNHEARD_OF]", 0.08, WEIGHTS.mechanism.control_fits),
+    ],
+)
+def test_a_suspect_has_to_explain_the_control_pair(path: str, slowdown: float, weight: float) -> None:
+    symptom = Symptom(STEP.slowdown, STEP.terms, figures=STEP.figures, control=Symptom(slowdown), gap=STEP.gap)
+    assert weight in weights_of(change(path, 2, 3), symptom)
+    assert weight not in weights_of(change(path, 2, 3), STEP)
+
+
+def test_who_waits_for_whom_under_load() -> None:
+    def load(power: float, use: float) -> dict[str, Json]:
+        return {**EIGHT, "during.gpu[0].power_median_watts": power, "during.gpu[0].utilization_median_percent": use,
+                "during.gpu[0].sm_clock_median_mhz": 1980.0}  # fmt: skip
+
+    sizes, fast = WEIGHTS.mechanism, load(500.0, 98.0)
+    ranks, host, kernels = load(350.0, 98.0), load(350.0, 60.0), load(495.0, 98.0)
+    launch, ecc = change("cpu.governor", "a", "b"), change("gpu[0].ecc_unheard_of", 1, 2)
+    assert sizes.shows in weights_of(NCCL, STEP, fast, ranks)
+    assert sizes.shows_other in weights_of(launch, STEP, fast, ranks)
+    assert sizes.shows in weights_of(launch, STEP, fast, host)
+    assert sizes.shows_host in weights_of(NCCL, STEP, fast, host)
+    assert sizes.shows_other in weights_of(NCCL, STEP, fast, kernels)
+    assert ecc is not None
+
+
+def test_a_bound_caps_what_a_suspect_explains() -> None:
+    clock = "during.gpu[0].sm_clock_median_mhz"
+    [candidate] = gather([change(clock, 2000.0, 1940.0)])
+    view = View(Facts(side(EIGHT)), Facts(side(EIGHT)), candidate.changes, STEP)
+    found = weigh(candidate, view, Memory((), (), (), None), WEIGHTS)
+    assert found.bound is not None
+    assert found.bound.ratio == pytest.approx(2000 / 1940)
+    small = min(e.weight for e in found.evidence)
+    assert small == pytest.approx(WEIGHTS.bounds.too_small * (1 - math.log(2000 / 1940) / 0.45))
+    [same] = gather([change(clock, 2000.0, 2000.0 / math.exp(0.45))])
+    assert WEIGHTS.bounds.same_size in [e.weight for e in weigh(same, view, Memory((), (), (), None), WEIGHTS).evidence]
+
+
+def test_a_power_limit_that_did_not_act_is_impossible() -> None:
+    limit = {"gpu[0].power_limit_watts": (700.0, 500.0)}
+    acted = bound(limit, sm_clock_median_mhz=(1980.0, 1320.0))
+    assert acted.ratio == pytest.approx(1.5)
+    idle = bound(limit, sm_clock_median_mhz=(1980.0, 1980.0))
+    assert (idle.ratio, idle.measured) == (1.0, True)
+    assert bound(limit) is None
+
+
+def test_bounds_of_links_and_cpus() -> None:
+    link = bound(
+        {"gpu[0].pcie_width_lanes": (16, 8)}, pcie_speed_median_gts=(32.0, 16.0), pcie_width_median_lanes=(16, 8)
+    )
+    assert (link.ratio, link.measured) == (4.0, True)
+    assert bound({"gpu[0].pcie_width_lanes": (16, 4)}).ratio == 4.0
+    assert bound({"inherited.cpus_count": (64, 16)}).ratio == 4.0
+    assert bound({"inherited.cpus_count": (16, 64)}).ratio == 1.0
+
+
+def test_acceptance_bounds_what_acts_on_it_alone() -> None:
+    found = bound({"server[0].dp[0].argument_source[x]": ("a", "b")}, ACCEPT)
+    assert found is None
+    ratio = bound({"record[a].env[SGLANG_SIMULATE_ACC_LEN]": ("1", "2")}, ACCEPT)
+    assert ratio is None  # it acts on whether the measurement is one, too
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "step"),
+    [
+        ("package[torch].version", "2.8.0", "3.0", Step.MAJOR),
+        ("package[torch].version", "2.8.0", "2.9.1", Step.MINOR),
+        ("package[torch].version", "2.8.0", "2.8.1", Step.FIX),
+        ("package[torch].version", "2.8.0+cu128", "2.8.0+cu130", Step.BUILD),
+        ("package[torch].version", "2.8", "2.8.1", Step.FIX),
+        ("package[torch].record_sha256", "1", "2", None),
+        ("package[torch].version", None, "2", None),
+        ("kernel.release", "6.8.0-79-generic", "6.8.0-84-generic", Step.BUILD),
+    ],
+)
+def test_how_far_a_version_moved(path: str, before: Json, after: Json, step: Step | None) -> None:
+    assert step_of([change(path, before, after)]) is step
+
+
+def test_the_first_number_of_a_driver_is_its_branch() -> None:
+    path = "nvml.driver_version"
+    assert step_of([change(path, "570.86.15", "580.65.06")], driver=True) is Step.MAJOR
+    assert step_of([change(path, "580.65.06", "580.159.04")], driver=True) is Step.FIX
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("env[NCCL_PROTO]", "communication"),
+        ("server[0].argument[disable_cuda_graph]", "engine_path"),
+        ("env[SGLANG_UNHEARD_OF]", "engine"),
+        ("repo[sglang].head", "code"),
+        ("package[triton].version", "library"),
+        ("package[nvidia-nccl-cu12].version", "communication"),
+        ("nvml.driver_version", "driver"),
+        ("gpu[0].power_limit_watts", "power"),
+        ("pci[gpu0].link_width_lanes", "pcie"),
+        ("during.gpu[0].sm_clock_median_mhz", "clocks"),
+        ("during.gpu[0].foreign_processes", "neighbour"),
+        ("cpu.governor", "host"),
+        ("os.timezone", "cosmetic"),
+        ("model[target].config", "workload"),
+    ],
+)
+def test_classes(path: str, name: str) -> None:
+    [candidate] = gather([change(path)])
+    assert class_of(candidate) == name
+
+
+def test_law_every_weight_says_where_it_comes_from() -> None:
+    assert all(weight.source.split(":")[0] in ("reports", "papers", "board", "judgement", "reference")
+               for weight in CLASSES.values())  # fmt: skip
+
+
+def test_a_story_outweighs_the_table() -> None:
+    """What several readings say together counts for more than which value is usually the faster one."""
+    what = change("env[NCCL_NET_GDR_LEVEL]", "LOC", "SYS")
+    several = {**EIGHT, "server[0].argument[nnodes]": 2}
+    assert WEIGHTS.harms.fast in weights_of(what, STEP, several)
+    [candidate] = gather([what])
+    from dataclasses import replace
+
+    from envsnap.explain import Evidence
+
+    told: Candidate = replace(candidate, evidence=(Evidence("no switch in common", 3.0),))
+    view = View(Facts(side(several)), Facts(side(several)), [what], STEP)
+    found = [e.weight for e in weigh(told, view, Memory((), (), (), None), WEIGHTS).evidence]
+    assert WEIGHTS.harms.fast not in found
