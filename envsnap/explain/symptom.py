@@ -10,9 +10,10 @@ from statistics import median
 from envsnap.runs.compare import Comparison, Judged, worse
 from envsnap.runs.metrics import Better
 from envsnap.runs.run import Run
+from envsnap.runs.speed import STEP_PARTS
 from envsnap.runs.verdict import Design, Outcome
 
-STEP_TERMS = ("step_time", "verify", "draft", "draft_extend", "host_gap")
+STEP_TERMS = ("step_time", *STEP_PARTS)
 """The terms that a step's time is made of."""
 
 FLAT = 0.01
@@ -27,7 +28,7 @@ class Symptom:
 
     `slowdown` is the logarithm of the ratio of times a token (0.45: times 1.57), None where nothing was measured.
     `terms` split it, each as a logarithm towards slower: `accept_length`, `step_time` or its parts (`verify`, `draft`,
-    `draft_extend`, `host_gap`), `residual`; beside them, not part of the sum, `prefill` (the time to the first token).
+    `draft_extend`, `decode`, `host_gap`), `residual`; beside them, not in the sum, `prefill` (time to first token).
     `inferred` are terms that follow from the model and were not measured. `figures` hold a term's fast and slow value.
     `gap` is the logarithm by which `metric`, the one that shows the difference most clearly, is worse. `failure` says
     why the slow side's runs failed, where none of them succeeded and the fast side's did.

@@ -40,7 +40,7 @@ def _run(run: Run, logs: Path, width: int) -> list[Line]:
     rows += [(m.name, f"{m.value:.6g} {m.unit}".rstrip() + f"  ({m.source})") for m in run.metrics]
     rows += [(f"asked: {name}", str(value)) for name, value in run.request.items()]
     rows += [("cost of envsnap", ", ".join(f"{n.removesuffix('_seconds')} {v:.2f} s" for n, v in run.costs.items()))]
-    rows += [("logs", ", ".join(str(p) for p in sorted(logs.iterdir()))) if logs.is_dir() else ("logs", "")]
+    rows += [("logs" if i == 0 else "", str(p)) for i, p in enumerate(sorted(logs.iterdir()))] if logs.is_dir() else []
     lines += [
         [(f"  {name:{_COLUMN}}", "path"), (shorten(value, max(20, width - _COLUMN - 2)), "")]
         for name, value in rows

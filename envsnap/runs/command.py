@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 import weakref
@@ -141,6 +142,12 @@ def start(
         if sink:
             sink.close()
     return Command(process, argv, terminal)
+
+
+def find_program(argv: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Raises: CommandError where there is no such program, before anything else is started for it."""
+    if shutil.which(argv[0], path=environment.get("PATH", os.defpath)) is None:
+        raise CommandError(f"There is no program {argv[0]!r} on the PATH.")
 
 
 def _in_foreground() -> None:

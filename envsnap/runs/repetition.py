@@ -12,16 +12,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from signal import SIGINT, SIGKILL
+from signal import SIGINT
 from signal import Signals as Number
 
 from envsnap.capture import capture
 from envsnap.host import Host, HostError
 from envsnap.reading import Json, Missing, Why
 from envsnap.redact import Redactor
-from envsnap.runs import cache_growth, neighbours, output_probe, server_figures, sources
+from envsnap.runs import cache_growth, logs, neighbours, output_probe, server_figures, sources
 from envsnap.runs.columns import Columns
-from envsnap.runs.command import Command, CommandError, start, take_terminal
+from envsnap.runs.command import Command, CommandError, find_program, start, take_terminal
 from envsnap.runs.follow import Follower
 from envsnap.runs.metrics import Measured, NoMetrics
 from envsnap.runs.plan import Arm, Plan, Say
@@ -31,15 +31,12 @@ from envsnap.runs.sampler import Sampler
 from envsnap.runs.samples import section
 from envsnap.runs.serving import Server
 from envsnap.runs.supervise import Signals
-from envsnap.runs.watch import Watch, below
+from envsnap.runs.watch import Watch, below, until_the_end, workers
 from envsnap.snapshot import Snapshot
 from envsnap.workers import tree
 
-WITHOUT_SERVER_SECONDS = 10.0
-"""How long a benchmark may go on whose server is gone."""
-
 WORKER_SECTIONS = ("worker", "worker_record", "server", "nccl", "gpu", "caches")
-GROWING_SECTIONS = ("gpu", "caches", "load", "memory")
+GROWING_SECTIONS = ("gpu", "caches", "load", "memory", "worker_record")
 
 _INTERRUPTED = 128 + SIGINT
 
@@ -58,6 +55,7 @@ class Setting:
     say: Say
     signals: Signals
     new_host: Callable[[], Host]
+    redactor: Redactor
     base: str = ""
     listener: int | None = None
     asked: Mapping[str, Json] = field(default_factory=dict)
@@ -75,7 +73,9 @@ class Repetition:
         self.argv = (*plan.benchmark, *arm.arguments)
         self.server_argv = (*plan.server, *arm.server_arguments) if plan.server else ()
         self.host = setting.new_host()
-        self.redactor = Redactor(setting.folder.parent)
+        self.redactor = setting.redactor
+        self.hopeless = False
+        """Whether it makes no sense to repeat it."""
         run_id = f"{setting.group}-{index:03d}{arm.name}"
         self.folder = setting.folder / run_id
         self.folder.mkdir(mode=0o700)
@@ -105,17 +105,20 @@ class Repetition:
         """Go through all steps. Never raises for what the benchmark, the server or a full disk does."""
         try:
             self._take("before", (), None)
+            find_program(self.argv, self._environment())
             if self._serve():
                 self._measure()
         except CommandError as error:
+            self.hopeless = True
             self._fail(str(error), 127)
         except OSError as error:
             self._fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", None)
         if ending := self.setting.signals.ending:
             self.draft = replace(self.draft, status="interrupted", reason=f"stopped by {Number(ending[0]).name}")
         if self.server and (not self.plan.keep_server or ending):
-            self.server.stop()
+            self.server.stop(self.redactor)
             self.server = None
+        logs.clean(self.folder / "benchmark.out", self.redactor)
         if not any(self.folder.iterdir()):
             self.folder.rmdir()
         done = replace(
@@ -136,7 +139,7 @@ class Repetition:
         """Have the server ready, if there is one; whether the benchmark can start."""
         signals = self.setting.signals
         if self.server and (why := self.server.gone(self.host)):
-            self.server.stop()
+            self.server.stop(self.redactor)
             self.server = None
             self.warnings.append(f"the kept server was gone ({why}), and a new one was started")
         self._warn_of_neighbours()
@@ -151,7 +154,7 @@ class Repetition:
             if why:
                 self.draft = replace(self.draft, status="never_ready", reason=why)
                 if self.server:
-                    self.server.stop()
+                    self.server.stop(self.redactor)
                     self.server = None
                 return False
         if signals.ending:
@@ -194,6 +197,9 @@ class Repetition:
         output = self.folder / "benchmark.out" if self.plan.metrics.needs_output else None
         written = sources.mark(self.plan.metrics, self.argv)
         script = script_sha256(self.argv)
+        if self._root:
+            pids = workers(self.setting.new_host(), self._root)
+            sampler.watch(pids, frozenset(pids.values()))
         before = self._sight()
         signals.expect()
         if signals.ending:
@@ -243,14 +249,7 @@ class Repetition:
         root = self._root or command.pid
         look = partial(self._take, "during", WORKER_SECTIONS, root)
         watch = Watch(self.setting.new_host, root, command.pid, sampler, look, bool(self._root))
-        alone_since = None
-        while not command.wait(watch.tick()):
-            if self.setting.signals.overdue:
-                command.signal(SIGKILL)
-            if self.server and self.server.gone(self.host):
-                alone_since = alone_since or time.monotonic()
-                if time.monotonic() - alone_since > WITHOUT_SERVER_SECONDS:
-                    command.stop()
+        until_the_end(command, watch, self.setting.signals, self.server, self.host)
         if follower:
             follower.stop()
 

@@ -17,6 +17,7 @@ from envsnap.reading import Json
 from envsnap.runs.columns import Columns
 from envsnap.runs.metrics import Metric
 from envsnap.snapshot import Section, Snapshot, from_json, section_from_json
+from envsnap.texts import load_document
 
 FORMAT = "envsnap.run"
 
@@ -113,7 +114,7 @@ def packed(document: Json) -> bytes:
 
 def load(path: Path) -> Run:
     """Read a run. Raises: SnapshotError, in one sentence."""
-    return parse(load_json(path), str(path))
+    return parse(load_document(path), str(path))
 
 
 def load_samples(path: Path) -> Columns:

@@ -17,6 +17,9 @@ from envsnap.runs.columns import Columns
 from envsnap.runs.samples import rates
 
 INTERVAL_SECONDS = 1.0
+MAX_SAMPLES = 7200
+"""From this many on every second one is dropped and the interval doubled, so that a run of days fits into memory."""
+
 SLOW_EVERY = 10
 _FIRST_SLOW = 2
 """The first of them, once the benchmark has had a moment to begin its work."""
@@ -78,7 +81,7 @@ class Sampler:
         return _with_rates(self._samples)
 
     def _run(self) -> None:
-        began = time.monotonic()
+        began = planned = time.monotonic()
         tick = 0
         while True:
             last = self._stop.is_set()
@@ -87,9 +90,12 @@ class Sampler:
             self.seconds = time.monotonic() - began
             if last:
                 return
+            if len(self._samples.times) >= MAX_SAMPLES:
+                self._samples, self._interval = self._samples.thinned(), 2 * self._interval
             tick += 1
             # NOTE: planned from the beginning, so that the cost of a tick does not stretch the interval.
-            self._stop.wait(max(0.0, began + tick * self._interval - time.monotonic()))
+            planned += self._interval
+            self._stop.wait(max(0.0, planned - time.monotonic()))
 
     def tick(self, slow: bool) -> None:
         """Take one sample."""

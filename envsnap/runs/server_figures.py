@@ -67,7 +67,10 @@ def between(before: Sight, after: Sight) -> Figures:
         return _averaged(before, after, before.why or after.why or Unavailable(Why.ABSENT))
     counted = counters.counted(before.page, after.page)
     if not counted:
-        return unknown(Why.NOT_SUPPORTED, "no counter of SGLang or vLLM in /metrics grew")
+        known = any(name.startswith(("sglang:", "vllm:")) for name in after.page.samples)
+        idle = ("the server did nothing while the benchmark ran: does that ask another one?",) if known else ()
+        why = Unavailable(Why.NOT_SUPPORTED, "no counter of SGLang or vLLM in /metrics grew")
+        return Figures(unavailable={ROOT: why}, warnings=idle)
     return Figures(
         tuple(counters.metrics(counted)), dict(counters.values(counted)), {}, tuple(counters.warnings(counted))
     )

@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from envsnap.host import Host
 from envsnap.reading import Missing, Value
+from envsnap.redact import Redactor
+from envsnap.runs import logs
 from envsnap.runs.command import Command, start
 from envsnap.runs.plan import Plan, Say, SessionError
 from envsnap.runs.supervise import Signals
@@ -67,9 +69,10 @@ class Server:
             return self.gone(host) or f"the server stopped answering at {self.ready}"
         return self.gone(host)
 
-    def stop(self) -> None:
-        """End it, and everything in its group."""
+    def stop(self, redactor: Redactor) -> None:
+        """End it, and everything in its group; its log is kept without secrets."""
         self.command.stop()
+        logs.clean(self.log, redactor)
 
 
 def answers(host: Host, url: str, seconds: float = 2.0) -> bool:

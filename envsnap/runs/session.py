@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from envsnap.collectors._server_ask import base_of
 from envsnap.host import Host, LiveHost
 from envsnap.reading import Json, Missing
+from envsnap.redact import Redactor
 from envsnap.runs.columns import Columns
 from envsnap.runs.plan import Arm, Plan, Say, SessionError
 from envsnap.runs.repetition import Repetition, Setting
@@ -51,13 +52,14 @@ def run_session(plan: Plan, folder: Path, save: Save, say: Say, new_host: Callab
     asked = _asked(plan)
     base = _base(plan, host)
     group = uuid.uuid4().hex[:12]
+    redactor = Redactor(folder.parent)
     strangers = children()
     runs: list[Run] = []
     server: Server | None = None
     with supervised() as signals:
         # NOTE: the benchmark may work elsewhere, and is told where records go.
         setting = Setting(
-            plan, group, folder.absolute(), say, signals, new_host, base, _listener(plan, new_host()), asked
+            plan, group, folder.absolute(), say, signals, new_host, redactor, base, _listener(plan, new_host()), asked
         )
         total = plan.repeats * len(plan.arms)
         try:
@@ -69,14 +71,14 @@ def run_session(plan: Plan, folder: Path, save: Save, say: Say, new_host: Callab
                 server = repetition.server
                 runs.append(run)
                 save(run, samples)
-                if signals.ending or run.status in ("interrupted", "never_ready"):
+                if signals.ending or repetition.hopeless or run.status in ("interrupted", "never_ready"):
                     break
                 if not server:
                     sweep(strangers)
                     wait_until_free(host, port)
         finally:
             if server:
-                server.stop()
+                server.stop(redactor)
     return Outcome(tuple(runs), next((code for r in runs if (code := exit_code_of(r, signals))), 0))
 
 

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from signal import SIGKILL
 
 from envsnap.host import Host
 from envsnap.reading import Missing
+from envsnap.runs.command import Command
 from envsnap.runs.sampler import Sampler
+from envsnap.runs.serving import Server
+from envsnap.runs.supervise import Signals
 from envsnap.scope import Scope
 from envsnap.workers import roles, tree
 from envsnap.workers.tree import Process
 
 SETTLE_SECONDS = 1.0
 """How long the processes have to stay the same before they are looked at (again)."""
+
+WITHOUT_SERVER_SECONDS = 10.0
+"""How long a benchmark may go on whose server is gone."""
 
 EAGER_SECONDS, CALM_SECONDS = 0.25, 5.0
 """How often the process table is read until then, and after: on a large machine reading it takes 10 ms."""
@@ -57,6 +64,18 @@ class Watch:
             self._sampler.watch(workers(self._new_host(), self._root), self._seen | below(processes, self._own))
             self._known, self._pause = self._seen, CALM_SECONDS
         return self._pause
+
+
+def until_the_end(command: Command, watch: Watch, signals: Signals, server: Server | None, host: Host) -> None:
+    """Wait for the benchmark, with an eye on its processes, on its server, and on what it was told to do."""
+    alone_since = None
+    while not command.wait(watch.tick()):
+        if signals.overdue:
+            command.signal(SIGKILL)
+        if server and server.gone(host):
+            alone_since = alone_since or time.monotonic()
+            if time.monotonic() - alone_since > WITHOUT_SERVER_SECONDS:
+                command.stop()
 
 
 def below(processes: Iterable[Process], root: int) -> frozenset[int]:

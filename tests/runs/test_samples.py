@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from envsnap.host import LiveHost
+from envsnap.runs import sampler as sampler_module
 from envsnap.runs.columns import Columns
 from envsnap.runs.sampler import Sampler, throttle_names
 from envsnap.runs.samples import KEYS, section
@@ -90,6 +91,18 @@ def test_the_window_leaves_start_up_out() -> None:
     values = section(samples, (5.0, 15.0), 30.0, 0.0).values
     assert values["during.gpu[0].sm_clock_median_mhz"] == 1980
     assert values["during.host.sample_count"] == 1
+
+
+def test_a_very_long_run_is_thinned_and_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampler_module, "MAX_SAMPLES", 10)
+    sampler = Sampler(FakeHost({"/proc/stat": "cpu 1 2 3 4 5 6 7 8\n"}), time.monotonic(), interval=0.01)
+    sampler.start()
+    time.sleep(0.5)
+    samples = sampler.stop()
+    assert 5 <= len(samples.times) <= 11
+    assert samples.times[0] < 0.1
+    assert samples.times[-1] > 0.4
+    assert all(len(column) == len(samples.times) for column in samples.columns.values())
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,10 @@ def test_only_the_window_counts() -> None:
     assert readings[f"{ROOT}.generated_tokens_count"] == 100
     assert readings[f"{ROOT}.request_count"] == 2
     assert f"{ROOT}.cached_prompt_percent" not in readings
-    assert window(PAGE, PAGE).unavailable[ROOT].why is Why.NOT_SUPPORTED
+    idle = window(PAGE, PAGE)
+    assert idle.unavailable[ROOT].why is Why.NOT_SUPPORTED
+    assert "does that ask another one?" in idle.warnings[0]
+    assert window("", "python_gc_total 5").warnings == ()
 
 
 def test_speculation_by_its_counters_and_timers() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from envsnap.runs import repetition, serving, sources, supervise
+from envsnap.runs import serving, sources, supervise, watch
 from envsnap.runs.session import Arm, Plan, SessionError
 from tests.runs.sessions import SERVER, SPEED, ask, python, run, serve
 
@@ -132,7 +132,7 @@ def test_a_server_that_dies_in_the_middle_is_the_reason(tmp_path: Path, port: in
 def test_a_benchmark_that_waits_for_a_dead_server_is_stopped(
     tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repetition, "WITHOUT_SERVER_SECONDS", 0.5)
+    monkeypatch.setattr(watch, "WITHOUT_SERVER_SECONDS", 0.5)
     outcome, _ = run(tmp_path, Plan(ask(port, DIE + "time.sleep(60)"), metrics=SPEED, **serve(port)))
     (done,) = outcome.runs
     assert done.exit_code == 143
@@ -233,6 +233,26 @@ def test_no_secret_of_a_command_line_is_kept(tmp_path: Path) -> None:
     assert json.loads(written)["command"][-2].startswith("<redacted")
     for text in (written, done.stdout, done.stderr, listed.stdout.decode()):
         assert secret not in text
+
+
+def test_no_secret_stays_in_a_log(tmp_path: Path, port: int) -> None:
+    talks = "print('ServerArgs(model_path=/m, api_key=\\'hunter2hunter2\\')', flush=True)\n"
+    server = python(talks + f"import runpy, sys; sys.argv[1:] = ['{port}']; runpy.run_path({str(SERVER)!r})")
+    for keep in (False, True):
+        plan = Plan(ask(port, talks), metrics=SPEED, keep_server=keep, **serve(port, server=server))
+        outcome, _ = run(tmp_path, plan)
+        folder = tmp_path / ".envsnap" / "runs" / outcome.runs[0].id
+        for name in ("server.log", "benchmark.out"):
+            text = (folder / name).read_text()
+            assert "hunter2" not in text
+            assert "model_path=/m, api_key='<redacted" in text
+
+
+def test_a_benchmark_that_is_not_there_starts_no_server(tmp_path: Path, port: int) -> None:
+    outcome, _ = run(tmp_path, Plan(("no-such-benchmark",), repeats=3, **serve(port)))
+    (done,) = outcome.runs
+    assert (done.exit_code, outcome.exit_code) == (127, 127)
+    assert not list((tmp_path / ".envsnap" / "runs").glob("*/server.log"))
 
 
 # -- a server that is up already --------------------------------------------------------------------------------
