@@ -16,15 +16,16 @@ shift
 [ $# -gt 0 ] || { echo "ci-gate.sh: no benchmark was given" >&2; exit 64; }
 probes=${PROBES:-cpu,memory}
 
-if [ "${ENVSNAP_DISABLE:-}" != 1 ] && [ ! -f "$good/state.json" ]; then
-  mkdir -p "$good"
-  envsnap probe --only "$probes" -o "$good/probe.json"
-  # What a job or a checkout changes by itself is no part of the machine; the snapshot comes last, as the sign of a whole folder.
-  envsnap capture --quiet --only "${SECTIONS:-cpu,memory,kernel,gpu,nvidia_driver,pci,nccl,packages}" -o "$good/state.json" >/dev/null
-fi
-
-if [ "${ENVSNAP_DISABLE:-}" != 1 ]; then
+if [ "${ENVSNAP_DISABLE:-}" = 1 ]; then
+  exec "$@"
+elif [ -f "$good/state.json" ]; then
   envsnap check --baseline "$good/state.json" --format "${CHECK_FORMAT:-text}"
   envsnap probe --only "$probes" --baseline "$good/probe.json"
+else
+  mkdir -p "$good"
+  envsnap probe --only "$probes" -o "$good/probe.json"
+  # Only what is the machine's: a checkout changes with every job. It comes last, as the sign that the folder is whole.
+  envsnap capture --quiet --only "${SECTIONS:-cpu,memory,kernel,gpu,nvidia_driver,pci,nccl,packages}" \
+    -o "$good/state.json" >/dev/null
 fi
 exec "$@"
