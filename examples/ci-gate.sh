@@ -8,7 +8,7 @@
 # where something could not be compared.
 #
 # ENVSNAP_DISABLE=1 runs the benchmark alone.
-# Tested: run as it is with the CPU's and the memory's probes (first time, same machine, other state, slower, disabled).
+# Tested: run as it is with the CPU's probe (first time, same machine, other state, slower, disabled).
 set -euo pipefail
 
 good=${1:?usage: ci-gate.sh GOOD_FOLDER BENCHMARK…}
