@@ -205,7 +205,7 @@ class _View:
         """Who wrote a value that the parent does not have."""
         if not self.parents[process]:
             return "exported in the shell" if process == SHELL else ""
-        if self.conf.get(name, ("", ""))[0] == value:
+        if name in self.conf and self.conf[name][0] == value:
             return f"nccl.conf ({self.conf[name][1]})"
         if name.startswith("SGLANG_"):
             old = self.snapshot.reading(path_of("worker[].env[]", process, "SGL_" + name[len("SGLANG_") :]))

@@ -140,3 +140,8 @@ def test_the_table_in_words() -> None:
     assert "EXPORTED" in paint(report.text(server(), ("EXP*",), 120), False)
     markdown = report.markdown(server(), ("NCCL_PROTO",))
     assert markdown.splitlines()[0] == "| variable | shell | main | detokenizer | scheduler_TP0 | scheduler_TP1 | by |"
+
+
+def test_an_empty_variable_is_a_value_too() -> None:
+    found = rows(propagation(snapshot({"shell": {}, "main": {"EMPTY": ""}})))["EMPTY"]
+    assert (found.cells["main"].state, found.cells["main"].value) == (State.SET, "")
