@@ -16,7 +16,7 @@ from envsnap.cli import EXIT_DIFFERENT, EXIT_OK, EXIT_UNKNOWN, Trouble
 from envsnap.cli import _arguments as shared
 
 if TYPE_CHECKING:
-    from envsnap.explain.explanation import Side
+    from envsnap.explain.explanation import Explanation, Side
     from envsnap.runs.compare import Comparison
 
 EXAMPLE = "envsnap diff fast.json slow.json"
@@ -66,12 +66,20 @@ def run(args: Any) -> int:
 
             sys.stdout.write(runs.markdown(comparison) + "\n")
         sys.stdout.write(report.markdown(found, sides, args.all))
+        if comparison:
+            from envsnap.report.explain import top_markdown
+
+            sys.stdout.write(top_markdown(_explained(a, b, args.store)))
     else:
         if comparison:
             from envsnap.report import runs
 
             emit([*runs.text(comparison), []])
         emit(report.text(found, sides, width_of(sys.stdout), args.all, args.text))
+        if comparison:
+            from envsnap.report.explain import top
+
+            emit([[], *top(_explained(a, b, args.store), width_of(sys.stdout))])
     if found.changes:
         return EXIT_DIFFERENT
     return EXIT_UNKNOWN if args.strict and found.unknown else EXIT_OK
@@ -87,6 +95,17 @@ def _compared(a: Side, b: Side, store: str) -> Comparison | None:
     from envsnap.store import Store
 
     return compare(a.runs, b.runs, Store(Path(store) if store else None).history(a.runs))
+
+
+def _explained(a: Side, b: Side, store: str) -> Explanation:
+    """Whose first suspects a diff of runs ends with."""
+    from pathlib import Path
+
+    from envsnap.explain import explain
+    from envsnap.explain.past import of_store
+    from envsnap.store import Store
+
+    return explain(a, b, history=of_store(Store(Path(store) if store else None)))
 
 
 def _names(given: list[str]) -> tuple[str, str]:

@@ -63,6 +63,12 @@ def top(explanation: Explanation, width: int, count: int = 3) -> list[Line]:
     return lines
 
 
+def top_markdown(explanation: Explanation, count: int = 3) -> str:
+    """The same to paste into an issue."""
+    rows = [[f"{s.probability:.0%}", _plain(s.title)] for s in explanation.suspects[:count]]
+    return "\n".join(["", *table(["", "suspect"], rows)]) + "\n"
+
+
 def headline(explanation: Explanation) -> str:
     """What it comes to, in a sentence."""
     first = explanation.suspects[0]

@@ -149,6 +149,13 @@ def test_spans_of_a_reading(store: Store) -> None:
     ]  # fmt: skip
 
 
+def test_a_diff_of_runs_ends_with_the_first_suspects(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = printed(capsys, "diff", "fast", "slow")
+    assert code == cli.EXIT_DIFFERENT
+    assert "variable NCCL_PROTO" in out.splitlines()[-3]
+    assert "variable NCCL" in printed(capsys, "diff", "fast", "slow", "--format", "markdown")[1].splitlines()[-3]
+
+
 # -- reports --------------------------------------------------------------------------------------------------------
 
 
