@@ -107,7 +107,7 @@ def library(machine: Machine, kind: str, pair: Pair, from_package: str = "") -> 
     return Deed(f"library {kind}", shows)
 
 
-_CUDA = {"535": "12.2", "560": "12.6", "570": "12.8", "580": "13.0"}
+_CUDA = {"535": "12.2", "560": "12.6", "570": "12.8", "575": "12.9", "580": "13.0"}
 """Branch of the driver -> the CUDA version that it is made for."""
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 
 from envsnap.collectors import key_for
@@ -56,72 +57,73 @@ def footprint(deed: Deed) -> frozenset[str]:
 # -- classes that causes come from ----------------------------------------------------------------------------------
 
 
-def _variable(prefix: str) -> Source:
+@dataclass(frozen=True)
+class Choice:
+    """Values that something can take: two of them in any order, or one pair in its order. `only` says where."""
+
+    name: str
+    values: tuple[Json, ...]
+    ordered: bool
+    only: str
+
+    def suits(self, machine: Machine) -> bool:
+        """Whether it does nothing there, and whether anybody would set it there."""
+        foreign = {"sglang": ("VLLM_",), "vllm": ("SGLANG_",), "other": ("VLLM_", "SGLANG_")}
+        if self.name.startswith(foreign[machine.engine]):
+            return False
+        return not (self.only == "alone" and machine.several_hosts) and not (
+            self.only == "nvlink" and not machine.nvlink
+        )
+
+    def drawn(self, rng: random.Random) -> Pair:
+        """A value for the fast and one for the slow side."""
+        fast, slow = self.values if self.ordered else rng.sample(self.values, 2)
+        return fast, slow
+
+
+Kinds = Mapping[str, Mapping[str, list[Json]]]
+
+
+def _choice(told: Kinds, machine: Machine, rng: random.Random, beginning: str = "") -> Choice | None:
+    """One choice of a table: of a kind first, so that what is called slower is not drowned by what has no order."""
+    kind = rng.choices(list(_KINDS), list(_KINDS.values()))[0]
+    choices = [
+        Choice(name, tuple(values), kind != "either", key.partition("_")[2])
+        for key, table in told.items()
+        if key.partition("_")[0] == kind
+        for name, values in table.items()
+        if name.startswith(beginning)
+    ]
+    suitable = [c for c in choices if c.suits(machine)]
+    return rng.choice(suitable) if suitable else None
+
+
+_KINDS = {"either": 5, "improved": 2, "nominal": 2}
+"""Kinds of choices, and how often each is drawn. Every second change of which a direction is known goes either way."""
+
+
+def _variable(beginning: str) -> Source:
     def source(machine: Machine, rng: random.Random) -> Deed | None:
-        names = [n for n in _variables() if n.startswith(prefix) and _suits(n, machine)]
-        name = rng.choice(names)
+        choice = _choice(innocent()["variables"], machine, rng, beginning)
         where = rng.choices((EVERYWHERE, (SHELL,), (LAUNCHER, RANKS)), (55, 25, 20))[0]
-        return deeds.variable(machine, name, _drawn(_variables()[name], rng), where)
+        return deeds.variable(machine, choice.name, choice.drawn(rng), where) if choice else None
 
     return source
 
 
-def _suits(name: str, machine: Machine) -> bool:
-    """Whether somebody would set a variable there at all: one of the engine that runs, or of none."""
-    foreign = {"sglang": ("VLLM_",), "vllm": ("SGLANG_",), "other": ("VLLM_", "SGLANG_")}
-    return not name.startswith(foreign[machine.engine])
-
-
-Choices = tuple[bool, tuple[Json, ...]]
-"""Whether the order is given (worse, better), and the values."""
-
-
-def _drawn(choices: Choices, rng: random.Random) -> Pair:
-    ordered, values = choices
-    if ordered:
-        return values[0], values[1]
-    fast, slow = rng.sample(values, 2)
-    return fast, slow
-
-
-def _table(told: Mapping[str, Mapping[str, list[Json]]]) -> dict[str, Choices]:
-    return {
-        name: (kind == "improved", tuple(values))
-        for kind in ("either", "improved")
-        for name, values in told.get(kind, {}).items()
-    }
-
-
-@cache
-def _variables() -> dict[str, Choices]:
-    return _table(innocent()["variables"])
-
-
-@cache
-def _arguments(engine: str) -> dict[str, Choices]:
-    return _table(innocent()["arguments"].get(engine, {}))
-
-
-@cache
-def _tabled_readings() -> dict[str, Choices]:
-    return _table(innocent()["readings"])
-
-
 def _argument(machine: Machine, rng: random.Random) -> Deed | None:
-    table = _arguments(machine.engine)
-    if not table:
+    choice = _choice(innocent()["arguments"].get(machine.engine, {}), machine, rng)
+    if choice is None:
         return None
-    name = rng.choice(sorted(table))
-    typed = rng.random() < 0.7
-    deed = deeds.argument(machine, name, _drawn(table[name], rng), typed=typed)
-    return Deed(deed.name, deed.shows, {name.rsplit(".", 1)[-1]: pair for pair in deed.typed.values()})
+    deed = deeds.argument(machine, choice.name, choice.drawn(rng), typed=rng.random() < 0.7)
+    return Deed(deed.name, deed.shows, {choice.name.rsplit(".", 1)[-1]: pair for pair in deed.typed.values()})
 
 
 def _tabled(machine: Machine, rng: random.Random) -> Deed | None:
-    place = rng.choice(sorted(_tabled_readings()))
-    if all(machine.value(path) is None for path in machine.places(place)):
+    choice = _choice(innocent()["readings"], machine, rng)
+    if choice is None or all(machine.value(path) is None for path in machine.places(choice.name)):
         return None
-    return deeds.readings(machine, place, place, _drawn(_tabled_readings()[place], rng))
+    return deeds.readings(machine, choice.name, choice.name, choice.drawn(rng))
 
 
 _LIBRARIES = {
@@ -150,7 +152,8 @@ def _kernel_package(machine: Machine, rng: random.Random) -> Deed | None:
 
 
 def _driver(machine: Machine, rng: random.Random) -> Deed | None:
-    return deeds.driver(machine, either(("580.159.04", "580.126.09"), rng))
+    other = rng.choice(("580.126.09", "580.105.08", "575.57.08", "570.172.08"))
+    return deeds.driver(machine, either(("580.159.04", other), rng))
 
 
 def _commit(machine: Machine, rng: random.Random) -> Deed | None:
@@ -229,11 +232,3 @@ _REPEATS: tuple[tuple[Source, float], ...] = (
     (declared(-1.0, COSMETIC), 4),
     (_noise, 3),
 )
-
-
-def sources() -> Iterator[str]:
-    """The names of everything that the tables can change, for tests."""
-    yield from _variables()
-    for engine in ("sglang", "vllm"):
-        yield from _arguments(engine)
-    yield from _tabled_readings()

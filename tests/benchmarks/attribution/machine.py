@@ -31,6 +31,7 @@ class Machine:
     engine: str
     speculative: bool
     several_hosts: bool
+    nvlink: bool
     values: Mapping[str, Json] = field(repr=False)
 
     def places(self, template: str) -> list[str]:
@@ -74,6 +75,7 @@ def machine(shape: str, engine: str, ranks: int, speculative: bool, nccl_log: bo
         engine=engine,
         speculative=speculative,
         several_hosts=shape == "cluster",
+        nvlink=shape != "pcie",
         values=snapshot.values,
     )
 
