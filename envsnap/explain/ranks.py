@@ -6,21 +6,23 @@ import re
 from collections.abc import Collection
 from weakref import WeakKeyDictionary
 
+from envsnap.explain.effective import computes
 from envsnap.explain.story import Facts
 from envsnap.keys import instances_of
 
 _COMPUTING = re.compile(r"(?:.*/)?(?:scheduler\w*|Worker\w*|EngineCore\w*|rank\d+|mpi_worker\d*|ray_\w*Worker\w*)")
 _GENERIC = re.compile(r"(?:.*/)?(?:spawn|fork|forkserver_child|child)\d*")
+_ALONE = re.compile(r"(?:.*/)?main")
 
 
 def computing(roles: Collection[str]) -> list[str]:
     """Those of some roles that hold a part of the model: by what engines call them, else every child of the launcher,
-    else all.
+    else the engine's main process, else all but the shell and other bystanders.
     """
-    for pattern in (_COMPUTING, _GENERIC):
+    for pattern in (_COMPUTING, _GENERIC, _ALONE):
         if found := [role for role in roles if pattern.fullmatch(role)]:
             return found
-    return list(roles)
+    return [role for role in roles if computes(role)]
 
 
 _known: WeakKeyDictionary[Facts, tuple[str, ...]] = WeakKeyDictionary()
