@@ -92,12 +92,12 @@ def either(values: tuple[Json, Json], rng: random.Random) -> Pair:
 
 
 def bumped(version: str, rng: random.Random) -> Pair:
-    """A version and another release, older or newer: mostly a bug fix, often a minor one, seldom a major one."""
+    """A version and another release, older or newer: mostly a bug fix, often a minor one."""
     parts = version.split(".")
     numbers = [i for i, part in enumerate(parts) if part.isdigit()]
     if not numbers:
         return either((version, f"{version}.post1"), rng)
-    place = min(rng.choices((2, 1, 0), (55, 35, 10))[0], len(numbers) - 1)
+    place = min(rng.choices((2, 1), (6, 4))[0], len(numbers) - 1)
     at = numbers[place]
     after = ["0" if part.isdigit() else part for part in parts[at + 1 :]]
     return either((version, ".".join([*parts[:at], str(int(parts[at]) + 1), *after])), rng)
