@@ -65,13 +65,12 @@ def test_one_that_forks_away_is_found_and_stopped(tmp_path: Path) -> None:
         f"    open({str(file)!r} + '.new', 'w').write(str(os.getpid()))\n"
         f"    os.rename({str(file)!r} + '.new', {str(file)!r})\n"
         "    time.sleep(60)\n"
+        f"while not os.path.exists({str(file)!r}): time.sleep(0.01)\n"
     )
     with supervised():
         command = start([sys.executable, "-c", code], os.environ)
         assert command.wait(20)
         command.stop()
-        while not file.exists():
-            time.sleep(0.02)
         pid = int(file.read_text())
         assert not _gone(pid)
     assert _gone(pid)
