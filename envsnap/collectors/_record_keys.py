@@ -107,7 +107,7 @@ KEYS = (
         "Directory or file that the package was imported from.", _CODE, 0.5, Lever.PACKAGE),
     Key("record[].package_hash[]", Type.STRING, Kind.VOLATILE,
         "Digest of the source of those modules of the package that were loaded when the worker was ready: another one "
-        "where other modules were loaded, too.", _CODE, 0.3, Lever.GIT),
+        "where other modules were loaded, too.", _CODE, 0.3),
     Key("record[].module_elsewhere[]", Type.STRING, Kind.IDENTITY,
         "File of a module that does not lie in its package, where its name says.", _CODE, 0.4, Lever.FILE),
     Key("record[].source_newer", Type.STRINGS, Kind.IDENTITY,
