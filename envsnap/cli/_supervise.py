@@ -47,7 +47,8 @@ def _work(work: Callable[[], int], writer: int) -> None:
     global _to_parent
     _to_parent = writer
     for number in _FORWARDED:
-        signal.signal(number, _interrupted)
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupted)
     code = 2
     try:
         code = work()
@@ -75,19 +76,24 @@ def _wait(child: int, reader: int, limit: float) -> int | None:
         os.kill(child, number)
         limit = min(limit, time.monotonic() + _GRACE_SECONDS)
 
-    for number in _FORWARDED:
-        signal.signal(number, forward)
-    code: int | None = None
-    while (left := limit - time.monotonic()) > 0:
-        if not select.select([reader], [], [], min(left, 1.0))[0]:
-            continue
-        said = os.read(reader, 1)
-        if said == _NO_LIMIT:
-            limit = float("inf")
-        elif said:
-            code, limit = said[0], min(limit, time.monotonic() + _GRACE_SECONDS)
-        else:  # the last thread is gone: the child can be waited for, and its usage counts as ours
-            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            return code if code is not None else 128 - status if status < 0 else status
-    os.kill(child, signal.SIGKILL)
-    return code
+    # NOTE: what the caller ignores (SIGHUP under nohup) stays ignored, also by a command that takes our place later.
+    heard = [number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, forward) for number in heard}
+    try:
+        code: int | None = None
+        while (left := limit - time.monotonic()) > 0:
+            if not select.select([reader], [], [], min(left, 1.0))[0]:
+                continue
+            said = os.read(reader, 1)
+            if said == _NO_LIMIT:
+                limit = float("inf")
+            elif said:
+                code, limit = said[0], min(limit, time.monotonic() + _GRACE_SECONDS)
+            else:  # the last thread is gone: the child can be waited for, and its usage counts as ours
+                status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+                return code if code is not None else 128 - status if status < 0 else status
+        os.kill(child, signal.SIGKILL)
+        return code
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

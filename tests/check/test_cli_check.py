@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,18 @@ PYTHON = sys.executable
 WHO = [PYTHON, "-c", "import os, sys; print(os.getpid(), os.getppid(), *sys.argv[1:])"]
 
 
-def started(*arguments: str, cwd: Path, **options: Any) -> subprocess.Popen[str]:
+def started(
+    *arguments: str, cwd: Path, ignored: Sequence[signal.Signals] = (), **options: Any
+) -> subprocess.Popen[str]:
+    """A check that runs, with these signals ignored and no others, whatever the tests themselves were started with."""
+
+    def dispose() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+
     return subprocess.Popen(
         [PYTHON, "-m", "envsnap", "check", *arguments],
-        cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
+        cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=dispose, **options,
     )  # fmt: skip
 
 
@@ -101,6 +110,17 @@ def test_the_command_has_its_own_exit_code_input_and_signals(tmp_path: Path) -> 
     process.terminate()
     assert process.wait(timeout=10) == -signal.SIGTERM
     process.communicate()
+
+
+@pytest.mark.parametrize("ignored", [[], [signal.SIGHUP, signal.SIGINT]])
+def test_the_command_ignores_what_its_caller_ignored_and_nothing_else(
+    tmp_path: Path, ignored: list[signal.Signals]
+) -> None:
+    policy(tmp_path, PASSES)
+    command = ["sh", "-c", "grep SigIgn /proc/self/status"]
+    process = started("--no-rules", "-q", "--", *command, cwd=tmp_path, ignored=ignored)
+    out, _ = process.communicate(timeout=60)
+    assert int(out.split()[1], 16) == sum(1 << (number - 1) for number in ignored)
 
 
 @pytest.mark.parametrize(("command", "code"), [("no-such-program-here", 127), ("/etc/passwd", 126)])
