@@ -111,16 +111,16 @@ def _with_torch(homes: dict[str, list[Change]]) -> None:
 
 
 def _clocks(homes: dict[str, list[Change]]) -> None:
-    """Clocks that were limited or set lower, and what they then were under load."""
+    """Clocks that were limited or set, unless to more than before, and what they then were under load."""
     for home in ("clocks_set", "power_limit"):
-        if "load:clocks" in homes and any(_is_lower(c) for c in homes.get(home, ())):
+        if "load:clocks" in homes and home in homes and not any(_is_higher(c) for c in homes[home]):
             homes[home] += homes.pop("load:clocks")
 
 
-def _is_lower(change: Change) -> bool:
+def _is_higher(change: Change) -> bool:
     pair = change.before, change.after
     numbers = [r.value for r in pair if isinstance(r, Value) and isinstance(r.value, (int, float))]
-    return len(numbers) == 2 and numbers[1] < numbers[0]
+    return len(numbers) == 2 and numbers[1] > numbers[0]
 
 
 def _caches(homes: dict[str, list[Change]]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from envsnap.explain.evidence import Weighed
 from envsnap.explain.explanation import Evidence
-from envsnap.explain.weights import Weights
+from envsnap.explain.weights import Consequences, Weights
 
 # Ids of consequences -> ids of what brings them about (regular expressions on the whole id).
 _FOLLOWS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -36,7 +36,7 @@ def related(weighed: Sequence[Weighed], weights: Weights) -> list[Weighed]:
         at = next((i for i, w in enumerate(found) if w.candidate.id == consequence), None)
         if at is None:
             continue
-        likely = [i for i, w in enumerate(found) if causes.fullmatch(w.candidate.id) and w.odds >= sizes.least]
+        likely = [i for i, w in enumerate(found) if causes.fullmatch(w.candidate.id) and _stands_out(w, sizes)]
         for i in likely:
             found[i] = _with(
                 found[i], f"It would bring about what changed too: {found[at].candidate.title}.", sizes.cause
@@ -45,6 +45,11 @@ def related(weighed: Sequence[Weighed], weights: Weights) -> list[Weighed]:
             names = " or ".join(found[i].candidate.title for i in likely[:2])
             found[at] = _with(found[at], f"It may follow from another change: {names}.", sizes.consequence)
     return found
+
+
+def _stands_out(weighed: Weighed, sizes: Consequences) -> bool:
+    """Whether something of its own speaks for it, and more for than against it."""
+    return weighed.odds > 0 and any(e.weight >= sizes.least for e in weighed.evidence)
 
 
 def _with(weighed: Weighed, text: str, weight: float) -> Weighed:

@@ -29,6 +29,8 @@ class Needs(str, Enum):
     NVLINK = "nvlink"
     """GPUs that NVLink joins."""
     SPECULATION = "speculation"
+    LOAD = "load"
+    """So many requests at once that a limit is reached."""
 
 
 class Towards(str, Enum):
@@ -79,7 +81,7 @@ UNKNOWN = Known(Towards.UNKNOWN)
 def known(change: Change, setting: Setting) -> Known:
     """What the tables say of a change, in a setting."""
     for harm in _candidates(name_of(change)):
-        if (missing := lacking(harm.needs, setting)) is not None:
+        if (missing := lacking(harm.needs, setting) or _unreached(harm.needs, change, setting)) is not None:
             return Known(Towards.NEITHER, says=missing)
         if harm.slow == HARMLESS:
             return Known(Towards.NEITHER, says=harm.says or "It does not act on the speed of a running server.")
@@ -101,6 +103,22 @@ def lacking(needs: Needs | None, setting: Setting) -> str | None:
         case Needs.SPECULATION if setting.speculative is False:
             return "Nothing is speculated."
     return None
+
+
+_FEW = 8
+"""Requests at once that fill no cache of a usual size."""
+
+
+def _unreached(needs: Needs | None, change: Change, setting: Setting) -> str | None:
+    """In words why a limit is not reached by the requests that were sent at once; None where it may be."""
+    if needs is not Needs.LOAD or setting.concurrency is None:
+        return None
+    limits = [n for n in (_number(change.before), _number(change.after)) if n is not None]
+    share = bool(limits) and min(limits) <= 1  # of memory, which so few requests do not fill
+    if not limits or (setting.concurrency > _FEW if share else min(limits) < setting.concurrency):
+        return None
+    many = "one request" if setting.concurrency == 1 else f"{setting.concurrency} requests"
+    return f"With {many} at a time it does not come to that."
 
 
 def name_of(change: Change) -> str:

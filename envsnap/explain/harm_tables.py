@@ -12,6 +12,7 @@ from envsnap.explain.harm import ANY, HARMLESS, HIGHER, LIMIT, LOWER, Harm, Need
 _ON = "1 true yes on"
 _OFF = "0 false no off"
 _RANKS, _HOSTS, _NVLINK, _SPECULATION = Needs.RANKS, Needs.HOSTS, Needs.NVLINK, Needs.SPECULATION
+_LOAD = Needs.LOAD
 
 _VARIABLES = (
     # What makes a run a debugging session.
@@ -87,7 +88,7 @@ _ARGUMENTS = (
     Harm("--disable_cuda_graph --enforce_eager", _ON, "Every kernel of a step is launched by the host.", True),
     Harm("--disable_cuda_graph_padding", _ON, "Batch sizes between the captured ones run without a graph."),
     Harm("--*cuda_graph*max_bs --cuda_graph_bs --*cuda_graph*.bs --max_seq_len_to_capture --cudagraph_capture_sizes",
-         LIMIT, "Larger batches run without a graph."),
+         LIMIT, "Larger batches run without a graph.", False, _LOAD),
     Harm("--enable_deterministic_inference", _ON, "Kernels and all-reduce have to be deterministic.", True),
     Harm("--*attention_backend", "torch_native torch_sdpa", "Attention without fused kernels.", True),
     Harm("--*attention_backend", "triton triton_attn", "Generic kernels in place of the GPU's own."),
@@ -100,8 +101,10 @@ _ARGUMENTS = (
     Harm("--enable_p2p_check --pre_warm_nccl", HARMLESS),
     Harm("--disable_overlap_schedule", _ON, "The GPU waits while the host prepares the next batch."),
     Harm("--async_scheduling", _OFF, "The GPU waits while the host prepares the next batch."),
-    Harm("--max_running_requests --max_num_seqs --max_total_tokens", LIMIT, "Fewer requests run at once."),
-    Harm("--mem_fraction_static --gpu_memory_utilization --num_gpu_blocks_override", LOWER, "Less room for the cache."),
+    Harm("--max_running_requests --max_num_seqs --max_total_tokens", LIMIT, "Fewer requests run at once.", False,
+         _LOAD),
+    Harm("--mem_fraction_static --gpu_memory_utilization --num_gpu_blocks_override", LOWER, "Less room for the cache.",
+         False, _LOAD),
     Harm("--speculative_algorithm --speculative_config", "unset none", "Nothing is speculated.", True),
     Harm("--speculative_draft_model*", "unset", "There is no draft model.", True),
     Harm("--speculative_*", "", "", False, _SPECULATION),
@@ -181,7 +184,7 @@ _READINGS = (
     Harm("cgroup.cpu_weight cgroup.cpu_shares", LOWER, "Others come first."),
     Harm("inherited.nice worker[].nice", HIGHER, "Others come first."),
     Harm("inherited.scheduling_policy worker[].scheduling_policy", "batch idle", "Others come first.", True),
-    Harm("memory.shm_size_bytes", LOWER, "Ranks share memory there.", True, _RANKS),
+    Harm("memory.shm_size_bytes", LOWER, "Ranks share memory there.", False, _RANKS),
     Harm("*memlock_soft_bytes *memlock_hard_bytes", LOWER, "Buffers cannot be pinned.", False, _HOSTS),
     Harm("memory.zone_reclaim_mode", HIGHER, "A node reclaims its own pages first."),
     Harm("memory.transparent_huge_pages", "never", "Memory in small pages."),
@@ -190,7 +193,7 @@ _READINGS = (
     Harm("storage[].medium", "network disk", "Files are farther away."),
     Harm("platform.virtualization", "kvm vmware hyperv xen qemu", "A hypervisor stands between.", True),
     Harm("gpu[].virtualization_mode", "vgpu passthrough", "A hypervisor stands between."),
-    Harm("cache[].warm", _OFF, "Kernels are compiled or tuned within the first requests.", True),
+    Harm("cache[].warm", _OFF, "Kernels are compiled or tuned within the first requests."),
     Harm("cache[].p2p_refused_count", HIGHER, "The engine holds pairs of GPUs for unable to reach each other.", True,
          _RANKS),
     Harm("library[].debug record[].torch.deterministic", _ON, "A debug or deterministic build.", True),
@@ -198,7 +201,7 @@ _READINGS = (
          True),
     Harm("server[].dp[].graph_memory_bytes", "0", "No CUDA graph was captured.", True),
     Harm("server[].dp[].token_capacity_count server[].dp[].kv_cache_memory_bytes server[].dp[].max_running_*", LOWER,
-         "Less room for the cache."),
+         "Less room for the cache.", False, _LOAD),
     Harm("package[].violated_pins packages.broken package[].copies_count", ANY,
          "Installed versions do not fit together."),
 )  # fmt: skip

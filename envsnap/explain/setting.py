@@ -30,6 +30,7 @@ class Setting:
     graphs: bool | None
     nvlink: bool | None
     gpus: int | None
+    concurrency: int | None = None
 
     @property
     def communicates(self) -> bool | None:
@@ -67,11 +68,20 @@ def joined(fast: Setting, slow: Setting) -> Setting:
         graphs=_any(v for v in (fast.graphs, slow.graphs) if v is not None),
         nvlink=_any(v for v in (fast.nvlink, slow.nvlink) if v is not None),
         gpus=_larger(fast.gpus, slow.gpus),
+        concurrency=_larger(fast.concurrency, slow.concurrency),
     )
 
 
 def _larger(one: int | None, two: int | None) -> int | None:
     return max((n for n in (one, two) if n is not None), default=None)
+
+
+_CONCURRENCY = ("concurrency", "max_concurrency", "num_concurrent", "batch_size")
+
+
+def concurrency_of(request: Mapping[str, Json]) -> int | None:
+    """How many requests a benchmark had under way at once, by what it recorded of itself."""
+    return next((n for name in _CONCURRENCY if (n := _integer(request.get(name))) is not None), None)
 
 
 def resolved_arguments(snapshot: Snapshot) -> dict[str, Json]:

@@ -16,13 +16,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Protocol, Union, cast
 
 from envsnap.change import Change
 from envsnap.explain.explanation import Evidence, Mistake, Side
-from envsnap.explain.setting import Setting, joined, setting_of
+from envsnap.explain.setting import Setting, concurrency_of, joined, setting_of
 from envsnap.explain.symptom import Symptom
 from envsnap.keys import Effect, matches, pattern_of
 from envsnap.reading import Json, Reading, Value
@@ -128,7 +128,7 @@ class View:
     @cached_property
     def settings(self) -> tuple[Setting, Setting]:
         """Each side's setting: ranks, speculation, arguments as resolved."""
-        return setting_of(self.fast.snapshot), setting_of(self.slow.snapshot)
+        return _setting(self.fast), _setting(self.slow)
 
     @cached_property
     def setting(self) -> Setting:
@@ -155,6 +155,11 @@ class View:
         for change in self.changes:
             found.setdefault(pattern_of(change.path), []).append(change)
         return found
+
+
+def _setting(facts: Facts) -> Setting:
+    runs = facts.side.runs
+    return replace(setting_of(facts.snapshot), concurrency=concurrency_of(runs[0].request) if runs else None)
 
 
 def before(change: Change) -> Json:

@@ -69,7 +69,7 @@ class Harms:
     """Towards the faster value: a cause does not, but for surprises (1 in 10). Reports: one of 50 went that way."""
     guessed: float = 0.7
     """Towards what is slower by its name alone (DISABLE, ENABLE). Board: 2.5, by few."""
-    gone: float = 0.5
+    gone: float = 0.3
     """A setting that somebody had made for speed is gone. Judgement; the board has it at innocents alone."""
     harmless: float = -2.5
     """It does not act on a step's work, or not in this setting. Judgement."""
@@ -78,12 +78,13 @@ class Harms:
 @dataclass(frozen=True)
 class Releases:
     """Evidence by how far a version moved. Reports: of 12 causes that are releases 11 are another minor or major one,
-    while most updates that do nothing are bug fixes. Board: 6, 1.1, -1.9."""
+    while most updates that do nothing are bug fixes. Board, where innocent releases are of any size: 0.4, 0.5, -1.7.
+    """
 
-    major: float = 2.0
-    minor: float = 0.9
+    major: float = 1.0
+    minor: float = 0.6
     fix: float = -1.5
-    build: float = -0.5
+    build: float = -0.7
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,9 @@ class Mechanism:
     """It explains why one pair moved more than the other."""
     shows: float = 0.7
     """Utilisation and power under load moved as it would move them."""
-    shows_other: float = -1.2
-    """They moved as something else would move them. Board: -0.5 where the host is late, -2 to -3 elsewhere."""
-    shows_host: float = -0.5
+    shows_other: float = -2.0
+    """They moved as something else would move them. Board: -3.5."""
+    shows_host: float = -0.7
     """The same where GPUs wait for the host, which much can bring about."""
     failed: float = 0.5
     """The runs failed, and it acts on the exchange between ranks, where hangs and crashes come from. Reports."""
@@ -139,8 +140,8 @@ class Consequences:
     """Something changed that this would bring about."""
     consequence: float = -1.5
     """It follows from another change that is likely by itself."""
-    least: float = 1.0
-    """Evidence of its own that a cause needs, so that not everything is one."""
+    least: float = 1.2
+    """A piece of evidence of its own that a cause needs, so that not everything is one."""
 
 
 @dataclass(frozen=True)

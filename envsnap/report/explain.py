@@ -29,6 +29,7 @@ _RULED_OUT = 12
 _GAPS = 5
 _BAR = 10
 _LEADING = 0.5
+_STANDING_OUT = 0.3
 _INDENT = " " * 8
 
 
@@ -86,7 +87,8 @@ def headline(explanation: Explanation) -> str:
     if equal:
         others = " and ".join(s.title for s in equal[:2])
         return f"Equal suspects: {first.title} and {others} ({chance} each); nothing known separates them."
-    if first.probability >= _LEADING:
+    second = explanation.suspects[1].probability
+    if first.probability >= _LEADING or first.probability >= max(_STANDING_OUT, 2 * second):
         return f"Likeliest cause: {first.title} ({chance})."
     return f"No cause stands out: {first.title} comes first ({chance})."
 

@@ -203,7 +203,7 @@ def test_the_headline_says_how_sure_it_is() -> None:
         return report.headline(replace(found, suspects=(replace(first, **fields), *found.suspects[1:])))
 
     assert headline(probability=0.8).startswith("Likeliest cause: variable NCCL_PROTO (80%)")
-    assert headline(probability=0.3).startswith("No cause stands out")
+    assert headline(probability=0.2).startswith("No cause stands out")
     assert headline(ties_with=(found.suspects[1].id,)).startswith("Equal suspects")
     null = next(s for s in found.suspects if not s.changes)
     assert report.headline(replace(found, suspects=(replace(null, probability=0.9),))).startswith(
