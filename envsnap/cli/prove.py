@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from envsnap.report.prove import Proof
     from envsnap.store import Store
 
-EXAMPLE = "envsnap prove fast slow --metrics out.jsonl -- python -m sglang.bench_serving --output-file out.jsonl"
+EXAMPLE = "envsnap prove --metrics out.jsonl fast slow -- python -m sglang.bench_serving --output-file out.jsonl"
 TAKES_COMMAND = True
 
 _EXITS = {

@@ -15,6 +15,7 @@ from envsnap.report.formats import (
     one_of,
     record,
 )
+from envsnap.report.proof_format import PROOF
 from envsnap.runs.metrics import Better
 from envsnap.runs.run import STATUSES
 from envsnap.workers.propagation import State
@@ -37,6 +38,7 @@ _CELL = record({"state": one_of(State), "value": _MAYBE_STRING, "by": STRING, "w
 _ROW = record({"name": STRING, "odd": array(STRING), "cells": by_name(_CELL)})
 
 RUN_FORMATS: dict[str, Schema] = {
+    "proof": PROOF,
     "run": document(
         "run",
         {

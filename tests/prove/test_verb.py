@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from envsnap.schema import violations
+
 PROGRAMS = Path(__file__).parent / "programs"
 METRIC = r"speed[tok/s]=speed: (\S+)"
 FAST = {f"KNOB_{i}": "1" for i in range(9)}
@@ -111,6 +113,7 @@ def test_one_variable_of_twelve_states_is_found_and_the_tree_is_left_as_it_is(pl
     assert proof["outcome"] == "confirmed"
     assert found(proof) == {"env:KNOB_3"}
     assert len(proof["suspects"]) == 12
+    assert violations(proof) == []
     assert {s["status"] for s in proof["suspects"]} == {"culprit", "ruled_out"}
     assert 1.4 < proof["culprits"][0]["ratio"] < 1.6
     assert len(proof["trials"]) <= 16
