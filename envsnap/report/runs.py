@@ -83,7 +83,8 @@ def _moving(comparison: Comparison) -> list[Share]:
 def _share(share: Share) -> Line:
     name = _TERMS.get(share.term, share.term)
     figures = f"{share.before:.4g} → {share.after:.4g}" if share.before is not None and share.after is not None else ""
-    part = f"{share.share:7.0%} of the change" if share.share is not None else ""
+    # NOTE: + 0.0 makes a zero of what would be shown as -0.
+    part = f"{round(share.share, 2) + 0.0:7.0%} of the change" if share.share is not None else ""
     return [(f"  {name:26}", "path"), (f"{figures:24}{part}", "")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
-from statistics import median
+from statistics import geometric_mean, median
 
 from envsnap.reading import Json
 from envsnap.runs import output_probe
@@ -131,7 +131,8 @@ def _shares(judged: Sequence[Judged]) -> list[Share]:
     """The split of the speed of one stream, as far as the metrics allow; nothing where no speed was measured."""
     sides = []
     for index in (0, 1):
-        figures = {j.metric.name: median((j.a, j.b)[index]) for j in judged if j.a and j.b}
+        # NOTE: geometric means, so that the split adds up to the ratio that was judged.
+        figures = {j.metric.name: geometric_mean((j.a, j.b)[index]) for j in judged if j.a and j.b}
         speed = figures.get("stream_tokens_per_second")
         if speed is None and "tpot_seconds" in figures:
             speed = 1 / figures["tpot_seconds"]

@@ -20,7 +20,7 @@ STEP_PARTS = ("draft", "verify", "draft_extend", "decode", "host_gap")
 
 @dataclass(frozen=True)
 class Terms:
-    """One side's figures: medians over its runs. What was not measured is None.
+    """One side's figures: means over its runs. What was not measured is None.
 
     `tokens_per_second` is that of one stream; `accept_length` in tokens a step; `step_seconds` and the values
     of `parts` (a subset of STEP_PARTS) in seconds a step.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -116,3 +117,17 @@ def test_warnings_of_runs_are_notes_once_and_failures_are_left_out() -> None:
         "1 of 3 runs of A did not succeed and are left out: it broke.",
         "the prefix cache answered 40%",
     )
+
+
+def test_the_split_adds_up_to_the_judged_ratio_whatever_the_spread() -> None:
+    speeds = {"a": (130.6, 36.1), "b": (5.45, 7.45)}
+    a, b = (
+        [
+            make({"stream_tokens_per_second": v, "accept_length": 1.0, "step_seconds": 1 / v}, index=i, arm=arm)
+            for i, v in enumerate(values)
+        ]
+        for arm, values in speeds.items()
+    )
+    comparison = compare(a, b)
+    assert sum(s.log_change for s in comparison.shares) == pytest.approx(math.log(comparison.judged[0].verdict.ratio))
+    assert {s.term: s.share for s in comparison.shares}["residual"] == pytest.approx(0.0, abs=1e-9)
