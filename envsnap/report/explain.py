@@ -87,8 +87,8 @@ def headline(explanation: Explanation) -> str:
     if equal:
         others = " and ".join(s.title for s in equal[:2])
         return f"Equal suspects: {first.title} and {others} ({chance} each); nothing known separates them."
-    second = explanation.suspects[1].probability
-    if first.probability >= _LEADING or first.probability >= max(_STANDING_OUT, 2 * second):
+    rest = [s.probability * (2 if s.changes else 1.5) for s in explanation.suspects[1:]]
+    if first.probability >= min(_LEADING, max(_STANDING_OUT, *rest)):
         return f"Likeliest cause: {first.title} ({chance})."
     return f"No cause stands out: {first.title} comes first ({chance})."
 
