@@ -7,7 +7,7 @@ one is the cause beyond doubt: reverting it alone brings the speed back, and it 
 
 Every run is kept in .envsnap/. The same command goes on where an interrupted search stopped, and repeats no run.
 Exit code 0: a cause is confirmed, 1: the gap does not come back or none of these is the cause, 2: trouble, 3: the
-budget is spent.
+budget is spent, or suspects act together in a way that was not resolved.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ _EXITS = {
     "none": EXIT_DIFFERENT,
     "failing": EXIT_TROUBLE,
     "budget": EXIT_UNKNOWN,
+    "unsettled": EXIT_UNKNOWN,
 }
 
 

@@ -68,7 +68,7 @@ class Culprit:
 
 @dataclass(frozen=True)
 class Result:
-    """How it ended: confirmed, not_reproducible, none, budget or failing; with what was found until then."""
+    """How it ended: confirmed, not_reproducible, none, unsettled, budget or failing; with what was found until then."""
 
     outcome: str
     culprits: tuple[Culprit, ...]
@@ -174,9 +174,7 @@ class Search:
             if belief.none >= SURE:
                 if self._set_aside(belief):
                     continue
-                return self._result(
-                    "confirmed" if self.culprits else "none", "no single one of the suspects explains the gap"
-                )
+                return self._unexplained(belief)
             top = max(sorted(open_), key=lambda s: belief.probability[s])
             if belief.probability[top] < 0.5:
                 return self._half(open_, belief)
@@ -189,6 +187,14 @@ class Search:
             if self.held_slow:
                 return self._result("confirmed")
             self.held_fast = frozenset(c.suspect for c in self.culprits)
+
+    def _unexplained(self, belief: Belief) -> Result:
+        """No single suspect explains what is left; where the gap is plainly there, that is no acquittal."""
+        if self.culprits:
+            return self._result("confirmed")
+        if self._gap > 2.5 * belief.sigma:
+            return self._result("unsettled", "the gap is there, but no suspect explains it alone: some act together")
+        return self._result("none", "no suspect explains the gap")
 
     def _seen(self, reverted: frozenset[str]) -> bool:
         return any(t.reverted == reverted and t.value is not None for t in self.trials)

@@ -62,6 +62,8 @@ def search_of(journal: Journal, budget: int) -> Search:
 
 def prove(bench: Bench, switches: Sequence[Switch], journal: Journal, store: Store, say: Say, watch: Watch) -> Search:
     """Run trials until the search is over, from wherever the journal stands. Raises: Interrupted, SessionError."""
+    here = {s.id for s in switches}
+    journal.dropped |= {s: "it can be switched no more" for s in journal.problem.prior if s not in here}
     while True:
         left = [s for s in switches if s.id in journal.problem.prior and s.id not in journal.dropped]
         search = search_of(journal, bench.runs)

@@ -13,7 +13,7 @@ PROOF: Schema = document(
         "id": {"type": "string", "description": "The search's name in .envsnap/prove."},
         "fast": STRING,
         "slow": STRING,
-        "outcome": {"enum": ["confirmed", "not_reproducible", "none", "budget", "failing"]},
+        "outcome": {"enum": ["confirmed", "not_reproducible", "none", "unsettled", "budget", "failing"]},
         "reason": STRING,
         "metric": {"type": "string", "description": "What the search went by."},
         "culprits": array(

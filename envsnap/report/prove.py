@@ -63,6 +63,7 @@ def headline(proof: Proof) -> str:
         "not_reproducible": "Not reproducible: the baseline is contaminated or the machine has changed",
         "none": f"None of these: {result.reason or 'no suspect explains the gap'}",
         "budget": f"Not settled: {result.reason or 'the budget is spent'}",
+        "unsettled": f"Not settled: {result.reason}",
         "failing": f"No measurement: {result.reason}",
     }[result.outcome]
 
@@ -178,7 +179,8 @@ def progress(search: Search, journal: Journal, title: Mapping[str, str], limit: 
     done = len(journal.records)
     seconds = [r.seconds for r in journal.records]
     left = search.expected
-    about = f", about {left * sum(seconds) / len(seconds) / 60:.0f} min left" if seconds else ""
+    minutes = left * sum(seconds) / len(seconds) / 60 if seconds else 0.0
+    about = f", about {minutes:.0f} min left" if minutes >= 1 else ""
     odds = search.belief.probability if search.belief else {}
     best = sorted(odds, key=lambda s: -odds[s])[:limit]
     believed = "  ".join(f"{odds[s]:.0%} {title.get(s, s)}" for s in best if odds[s] >= 0.005)
@@ -202,7 +204,7 @@ def _lists(proof: Proof) -> Iterator[tuple[str, list[str]]]:
     by = {s.id: proof.status(s.id) for s in proof.switches}
     odds = proof.result.belief.probability if proof.result.belief else {}
     left = [f"{odds.get(s.id, 0):.0%} {s.title}" for s in proof.switches if by[s.id] == "open"]
-    if left and proof.result.outcome == "budget":
+    if left and proof.result.outcome in ("budget", "unsettled"):
         yield "Still possible", left
     if out := [s.title for s in proof.switches if by[s.id] == "ruled_out"]:
         yield "Ruled out by experiment", out

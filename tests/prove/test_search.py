@@ -145,3 +145,10 @@ def test_the_gate_wants_more_pairs_where_runs_scatter() -> None:
     assert judge([0.4, 0.4], [0.0, 0.0], Spread(0.2, 6.0), 0.4) is Gate.UNDECIDED
     assert judge([0.0, 0.01], [0.0, 0.01], Spread(0.02, 6.0), 0.4) is Gate.SHUT
     assert judge([0.0, 0.0], [0.4, 0.4], Spread(0.02, 6.0), 0.4) is Gate.SHUT
+
+
+def test_a_gap_that_no_single_suspect_explains_is_no_acquittal() -> None:
+    # Three of which any one suffices: no search for one or two can resolve it.
+    result, _ = run(lambda reverted: 0.0 if len(reverted) > 12 else GAP)
+    assert result.outcome in ("unsettled", "budget")
+    assert result.culprits == ()
