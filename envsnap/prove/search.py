@@ -22,7 +22,9 @@ RECOVERED = 0.85
 FAILURES = 3
 """Trials in a row that give no figure, at the gate, before the benchmark is said to fail."""
 MOST_CONFIRMING = 4
-"""Confirming runs of either kind before effects are said not to add up."""
+"""Confirming runs, of both kinds, after which their mean counts though the two kinds differ."""
+CLEAR = 3.0
+"""Standard errors by which an effect has to stand out."""
 
 
 @dataclass(frozen=True)
@@ -208,12 +210,12 @@ class Search:
 
     def _interaction(self, belief: Belief) -> Trial | Culprit | None:
         """A suspect that brings the gap back where it is reverted, and alone makes none of it: it needs another one."""
-        middle = (belief.slow + belief.fast) / 2
+        near = belief.fast + belief.gap / 4
         if self.held_slow or belief.gap < 4 * belief.sigma:
             return None
         for suspect in sorted({t.suspect for t in self.trials if t.suspect} - self.held_fast):
             need, enough = self._confirming(suspect, "necessity"), self._confirming(suspect, "sufficiency")
-            if not need or not enough or max(_mean(need), _mean(enough)) > middle:
+            if not need or not enough or max(_mean(need), _mean(enough)) > near:
                 continue
             if len(need) < 2 or len(enough) < 2:
                 return self._alone(suspect, "necessity" if len(need) < len(enough) else "sufficiency", belief)
@@ -287,8 +289,11 @@ class Search:
             by_need, by_enough = belief.slow - _mean(need), _mean(enough) - belief.fast
             level = 1 / max(belief.n_slow, 1) + 1 / max(belief.n_fast, 1)
             error = belief.sigma * math.sqrt(1 / len(need) + 1 / len(enough) + level)
-            if abs(by_need - by_enough) <= 2 * error or len(need) + len(enough) >= MOST_CONFIRMING:
-                return self._culprit(top, (by_need + by_enough) / 2, error / 2, belief)
+            effect = (by_need + by_enough) / 2
+            agree = abs(by_need - by_enough) <= 2 * error or len(need) + len(enough) >= MOST_CONFIRMING
+            # NOTE: a small part of the gap is what noise looks like; it has to stand out by itself.
+            if agree and effect > CLEAR * error / 2:
+                return self._culprit(top, effect, error / 2, belief)
         return self._alone(top, "necessity" if len(need) <= len(enough) else "sufficiency", belief)
 
     def _culprit(self, top: str, effect: float, error: float, belief: Belief) -> Culprit:
