@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
@@ -174,6 +175,10 @@ def _differences(a: Sequence[Run], b: Sequence[Run]) -> Iterator[str]:
     scripts = [{r.request.get(_SCRIPT) for r in side} - {None} for side in (a, b)]
     if all(scripts) and scripts[0] != scripts[1]:
         yield "The benchmark's script is another one on side B: it may ask for other work."
+    arms = [side[0].arm_environment for side in (a, b)]
+    if arms[0] != arms[1]:
+        changed = [" ".join(_set(name, value) for name, value in arm.items()) or "nothing" for arm in arms]
+        yield f"Side A was run with {changed[0]} in its environment, side B with {changed[1]}."
     words = [_words(r.command) for r in (a[0], b[0])]
     if words[0] != words[1]:
         only = [" ".join(w for w in one if w not in two) for one, two in (words, reversed(words))]
@@ -189,6 +194,10 @@ def _differences(a: Sequence[Run], b: Sequence[Run]) -> Iterator[str]:
         yield f"The prefix cache answered {hits[0]:.0f} % of the prompt tokens on side A and {hits[1]:.0f} % on B."
     if said := output_probe.judged([r.output_probe for r in a], [r.output_probe for r in b]):
         yield said
+
+
+def _set(name: str, value: str | None) -> str:
+    return f"-u:{name}" if value is None else f"{name}={shlex.quote(value)}"
 
 
 def _words(command: Sequence[str]) -> list[str]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -16,49 +16,31 @@ from signal import SIGINT
 from signal import Signals as Number
 
 from envsnap.capture import capture
-from envsnap.host import Host, HostError
-from envsnap.reading import Json, Missing, Why
-from envsnap.redact import Redactor
+from envsnap.host import HostError
+from envsnap.reading import Missing, Why
 from envsnap.runs import cache_growth, logs, neighbours, output_probe, server_figures, sources
 from envsnap.runs.columns import Columns
 from envsnap.runs.command import Command, CommandError, find_program, start, take_terminal
 from envsnap.runs.follow import Follower
 from envsnap.runs.metrics import Measured, NoMetrics
-from envsnap.runs.plan import Arm, Plan, Say
+from envsnap.runs.plan import Arm
 from envsnap.runs.request import script_sha256
 from envsnap.runs.run import Run
 from envsnap.runs.sampler import Sampler
 from envsnap.runs.samples import section
 from envsnap.runs.serving import Server
-from envsnap.runs.supervise import Signals
+from envsnap.runs.setting import Setting
 from envsnap.runs.watch import Watch, below, until_the_end, workers
 from envsnap.snapshot import Snapshot
 from envsnap.workers import tree
 
-WORKER_SECTIONS = ("worker", "worker_record", "server", "nccl", "gpu", "caches")
+CHANGING_SECTIONS = ("worker", "worker_record", "server", "nccl", "gpu")
+"""What is looked at again when the processes are others, while the benchmark runs."""
+
+WORKER_SECTIONS = (*CHANGING_SECTIONS, "caches")
 GROWING_SECTIONS = ("gpu", "caches", "load", "memory", "worker_record")
 
 _INTERRUPTED = 128 + SIGINT
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What the repetitions of a session share.
-
-    `base` is the server's address and `listener` the process that serves there already, where these are known;
-    `asked` is what is known of the request before anything runs.
-    """
-
-    plan: Plan
-    group: str
-    folder: Path
-    say: Say
-    signals: Signals
-    new_host: Callable[[], Host]
-    redactor: Redactor
-    base: str = ""
-    listener: int | None = None
-    asked: Mapping[str, Json] = field(default_factory=dict)
 
 
 class Repetition:
@@ -76,6 +58,7 @@ class Repetition:
         self.redactor = setting.redactor
         self.hopeless = False
         """Whether it makes no sense to repeat it."""
+        self._whole = False
         run_id = f"{setting.group}-{index:03d}{arm.name}"
         self.folder = setting.folder / run_id
         self.folder.mkdir(mode=0o700)
@@ -113,7 +96,8 @@ class Repetition:
             self._fail(str(error), 127)
         except OSError as error:
             self._fail(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}", None)
-        if ending := self.setting.signals.ending:
+        ending = self.setting.signals.ending
+        if ending and not self._whole:
             self.draft = replace(self.draft, status="interrupted", reason=f"stopped by {Number(ending[0]).name}")
         if self.server and (not self.plan.keep_server or ending):
             self.server.stop(self.redactor)
@@ -171,6 +155,8 @@ class Repetition:
         return self.server.pid if self.server else self.setting.listener
 
     def _warn_of_neighbours(self) -> None:
+        if self.plan.server_url and not self._root:
+            return  # which processes are the server's is not known
         processes = tree.table(self.setting.new_host()).values()
         found = neighbours.warnings(self.host, below(processes, self._root) if self._root else ())
         for warning in found:
@@ -211,6 +197,7 @@ class Repetition:
             sampler.start()
             self._watch(command, sampler, output)
             window = (start_at, time.monotonic() - self.began)
+            self._whole = not signals.ending
             after = self._sight()
         finally:
             self.samples = sampler.stop()
@@ -247,7 +234,7 @@ class Repetition:
         if follower:
             follower.start()
         root = self._root or command.pid
-        look = partial(self._take, "during", WORKER_SECTIONS, root)
+        look = partial(self._take, "during", CHANGING_SECTIONS, root)
         watch = Watch(self.setting.new_host, root, command.pid, sampler, look, bool(self._root))
         until_the_end(command, watch, self.setting.signals, self.server, self.host)
         if follower:
@@ -287,7 +274,7 @@ class Repetition:
         return {name: value for name, value in full.items() if value is not None}
 
     def _take(self, moment: str, only: Sequence[str], root: int | None) -> None:
-        """Take the snapshot of a moment; with the processes below `root`, and the server, where there are any."""
+        """Take the snapshot of a moment, or sections of it anew; with the processes below `root`, and the server."""
         began = time.monotonic()
         scope = replace(
             self.plan.scope,
@@ -296,5 +283,6 @@ class Repetition:
         )
         # NOTE: a host remembers what it was asked within one capture, so each capture gets one of its own.
         taken = capture(scope, self.setting.new_host(), only=only, redactor=self.redactor)
-        self.snapshots[moment] = replace(taken, moment=moment)
+        held = self.snapshots[moment].sections if moment in self.snapshots else {}
+        self.snapshots[moment] = replace(taken, moment=moment, sections={**held, **taken.sections})
         self.costs[f"{moment}_seconds"] = round(time.monotonic() - began, 4)

@@ -19,10 +19,11 @@ from envsnap.reading import Json, Missing
 from envsnap.redact import Redactor
 from envsnap.runs.columns import Columns
 from envsnap.runs.plan import Arm, Plan, Say, SessionError
-from envsnap.runs.repetition import Repetition, Setting
+from envsnap.runs.repetition import Repetition
 from envsnap.runs.request import file_sha256
 from envsnap.runs.run import Run
 from envsnap.runs.serving import Server, answers, listener, refuse_a_strange_server, wait_until_free
+from envsnap.runs.setting import Setting
 from envsnap.runs.supervise import Signals, children, supervised, sweep
 
 __all__ = ["Arm", "Outcome", "Plan", "Save", "Say", "SessionError", "run_session"]
@@ -79,10 +80,11 @@ def run_session(plan: Plan, folder: Path, save: Save, say: Say, new_host: Callab
         finally:
             if server:
                 server.stop(redactor)
-    return Outcome(tuple(runs), next((code for r in runs if (code := exit_code_of(r, signals))), 0))
+    failed = next((code for r in runs if (code := _exit_code(r, signals))), 0)
+    return Outcome(tuple(runs), failed or (128 + signals.ending[0] if signals.ending else 0))
 
 
-def exit_code_of(run: Run, signals: Signals) -> int:
+def _exit_code(run: Run, signals: Signals) -> int:
     """The exit code that a run asks for: the benchmark's own, if that tells of the failure."""
     if run.status == "never_ready":
         return 2

@@ -91,6 +91,11 @@ def test_another_command_is_said_unless_only_its_output_has_another_name() -> No
     assert "as it is on side A, --fast on B" in notes(a, flag)
 
 
+def test_what_the_arms_changed_is_said() -> None:
+    a, b = (make(SPEED, arm_environment=e) for e in ({"X": "1 2"}, {"X": None}))
+    assert "with X='1 2' in its environment, side B with -u:X." in notes(a, b)
+
+
 def test_batches_and_cache_hits_of_another_size_are_said() -> None:
     a = make(SPEED, served={"decode_batch_mean_count": 1.0, "cached_prompt_percent": 0.0})
     assert "1.00 requests at once on side A and 7.50 on B" in notes(

@@ -109,6 +109,20 @@ def test_a_signal_that_asks_for_no_end_is_passed_on_alone(tmp_path: Path, signal
     assert (outcome.runs[0].status, outcome.runs[0].metrics[0].value) == ("ok", 7.0)
 
 
+def test_a_signal_after_the_benchmark_ends_the_session_and_spoils_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(*arguments: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return real(*arguments)
+
+    real = sources.read
+    monkeypatch.setattr(sources, "read", late)
+    outcome, _ = run(tmp_path, Plan(python("print('speed: 7')"), metrics=SPEED, repeats=3))
+    assert [r.status for r in outcome.runs] == ["ok"]
+    assert outcome.exit_code == 143
+
+
 def test_a_benchmark_that_was_interrupted_ends_the_session(tmp_path: Path) -> None:
     code = "import os, signal; os.kill(os.getpid(), signal.SIGINT); import time; time.sleep(5)"
     outcome, _ = run(tmp_path, Plan(python(code), repeats=3))
