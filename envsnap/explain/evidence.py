@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from envsnap.explain.candidates import Candidate
 from envsnap.explain.explanation import Evidence
-from envsnap.explain.harm import Towards, clearest, known
+from envsnap.explain.harm import Towards, clearest, known, name_of
 from envsnap.explain.limits import NOTHING, Bound, bound_of
 from envsnap.explain.past import Memory
 from envsnap.explain.releases import Step, step_of
@@ -79,8 +79,15 @@ def weigh(candidate: Candidate, view: View, memory: Memory, weights: Weights) ->
 
 def _value(candidate: Candidate, view: View, weights: Weights) -> Iterator[Evidence]:
     """By which value is the slow one."""
-    found = clearest([known(c, view.setting) for c in candidate.telling])
+    each = {name_of(c): known(c, view.setting) for c in candidate.telling}
+    found = clearest([*each.values()])
     harms = weights.harms
+    gone = sum(k.gone for k in each.values())
+    if gone > 1:
+        yield Evidence(
+            f"{gone} settings that somebody had made for speed, as it seems, are gone at once.", harms.gone_together
+        )
+        return
     match found.towards:
         case Towards.SLOW:
             says = found.says or "It went to the slower value."

@@ -219,3 +219,30 @@ def test_a_story_outweighs_the_table() -> None:
     view = View(Facts(side(several)), Facts(side(several)), [what], STEP)
     found = [e.weight for e in weigh(told, view, Memory((), (), (), None), WEIGHTS).evidence]
     assert WEIGHTS.harms.fast not in found
+
+
+def test_several_settings_that_are_gone_at_once_say_more_than_one() -> None:
+    def lost(*names: str) -> list[float]:
+        changes = [change(f"worker[scheduler_TP0].env[{n}]", "1", None) for n in names]
+        [candidate] = gather(changes)
+        view = View(Facts(side(EIGHT)), Facts(side(EIGHT)), changes, STEP)
+        return [e.weight for e in weigh(candidate, view, Memory((), (), (), None), WEIGHTS).evidence]
+
+    assert WEIGHTS.harms.gone in lost("NCCL_ALGO")
+    assert WEIGHTS.harms.gone_together in lost("NCCL_ALGO", "NCCL_PROTO")
+    assert WEIGHTS.harms.gone_together not in lost("NCCL_ALGO", "NCCL_IB_HCA")
+
+
+def test_of_a_cause_and_what_follows_from_it_the_cause_is_the_suspect() -> None:
+    from envsnap.explain.consequences import related
+
+    changes = [change("kernel.parameter[isolcpus]", None, ["0-3"]),
+               change("during.worker[scheduler_TP0].run_delay_median_percent", 0.1, 30.0)]  # fmt: skip
+    view = View(Facts(side(EIGHT)), Facts(side(EIGHT)), changes, STEP)
+    weighed = [weigh(c, view, Memory((), (), (), None), WEIGHTS) for c in gather(changes)]
+    by_id = {w.candidate.id: w.odds for w in weighed}
+    after = {w.candidate.id: w.odds for w in related(weighed, WEIGHTS)}
+    assert after["boot:isolcpus"] == pytest.approx(by_id["boot:isolcpus"] + WEIGHTS.consequences.cause)
+    assert after["load:cpu"] == pytest.approx(by_id["load:cpu"] + WEIGHTS.consequences.consequence)
+    alone = [w for w in weighed if w.candidate.id == "load:cpu"]
+    assert related(alone, WEIGHTS) == alone

@@ -114,3 +114,14 @@ def test_law_every_entry_is_well_formed() -> None:
             found = [k for k in known_keys if fnmatchcase(k.replace("[", "("), stem)] if stem else [
                 k for k in known_keys if name.startswith(k.removesuffix("[]") + "[")]  # fmt: skip
             assert found, f"no key is called {name}"
+
+
+def test_a_limit_that_the_requests_do_not_reach() -> None:
+    few, many = (Setting({}, {}, 8, 1, True, True, True, 8, concurrency=n) for n in (2, 64))
+    limit, share = "server[0].argument[max_running_requests]", "server[0].argument[mem_fraction_static]"
+    assert towards(limit, 64, 32, few) is Towards.NEITHER
+    assert towards(limit, 64, 32, many) is Towards.SLOW
+    assert towards(limit, 64, 1, few) is Towards.SLOW
+    assert towards(share, 0.9, 0.8, few) is Towards.NEITHER
+    assert towards(share, 0.9, 0.8, many) is Towards.SLOW
+    assert towards(limit, 64, 32) is Towards.SLOW  # where nobody recorded how many there were
