@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from envsnap.explain.explanation import Explanation, Side
     from envsnap.prove.journal import Journal
     from envsnap.prove.search import Search
-    from envsnap.prove.switches import Manual, Switch
+    from envsnap.prove.switches import Commands, Manual, Switch
     from envsnap.prove.trials import Bench
     from envsnap.report.prove import Proof
     from envsnap.store import Store
@@ -116,7 +116,7 @@ def _proof(args: Any, bench: Bench, store: Store, folder: Path) -> Proof | int |
         Path(args.script).chmod(0o755)
         return None
     if args.dry_run:
-        _plan(journal, switches, manual, bench)
+        _plan(journal, switches, manual, replace(bench, commands=_shown(bench, folder)))
         return None
     titles = {s.id: s.title for s in switches}
     if journal.records:
@@ -130,7 +130,16 @@ def _proof(args: Any, bench: Bench, store: Store, folder: Path) -> Proof | int |
     except (Interrupted, KeyboardInterrupt):
         _say(f"stopped after {len(journal.records)} runs; the same command goes on from there")
         return EXIT_SIGNAL + 2
-    return report.Proof(search, journal, switches, manual, bench.commands, names)
+    return report.Proof(search, journal, switches, manual, _shown(bench, folder), names)
+
+
+def _shown(bench: Bench, folder: Path) -> Commands:
+    """The commands as they may be shown and kept: without secrets."""
+    from envsnap.prove.switches import Commands
+    from envsnap.redact import Redactor
+
+    redactor = Redactor(folder.parent)
+    return Commands(*(tuple(redactor.clean(list(c))) for c in (bench.commands.benchmark, bench.commands.server)))
 
 
 def _explained(args: Any) -> tuple[Explanation, Side, Side]:
@@ -168,6 +177,8 @@ def _prepared(
         "by": args.by,
     }
     path = folder / f"{id_of(about)}.json"
+    shown = _shown(bench, folder)
+    about |= {"benchmark": list(shown.benchmark), "server": list(shown.server)}
     if args.again:
         path.unlink(missing_ok=True)
         shutil.rmtree(path.with_suffix(""), ignore_errors=True)

@@ -218,6 +218,9 @@ def test_the_budget_and_the_plans(place: Place) -> None:
     script = place.folder / "plan.sh"
     place.call(*place.command("--script", str(script)))
     assert subprocess.run(["sh", "-n", str(script)]).returncode == 0
+    told = place.call(*place.command("--dry-run"), "--api-key", "hunter2hunter2")
+    assert "--api-key" in told
+    assert "hunter2hunter2" not in told
     assert "only env:KNOB_3 as fast" in script.read_text()
     proof = place.prove("--budget", "5", code=3)
     assert (proof["outcome"], len(proof["trials"])) == ("budget", 5)
