@@ -114,7 +114,7 @@ def _unreached(needs: Needs | None, change: Change, setting: Setting) -> str | N
     if needs is not Needs.LOAD or setting.concurrency is None:
         return None
     limits = [n for n in (_number(change.before), _number(change.after)) if n is not None]
-    share = bool(limits) and min(limits) <= 1  # of memory, which so few requests do not fill
+    share = bool(limits) and max(limits) <= 1  # of memory, which so few requests do not fill
     if not limits or (setting.concurrency > _FEW if share else min(limits) < setting.concurrency):
         return None
     many = "one request" if setting.concurrency == 1 else f"{setting.concurrency} requests"
