@@ -9,7 +9,7 @@ from envsnap.runs.compare import Comparison, Judged, worse
 from envsnap.runs.speed import Share
 from envsnap.runs.verdict import Design, Outcome
 
-_SHOWN = 6
+_SHOWN = 8
 
 _TERMS = {
     "accept_length": "accept length",

@@ -97,6 +97,7 @@ class Command:
         self._foreground = False
         if self.running:
             self.signal(signal.SIGTERM)
+            self.signal(signal.SIGCONT)  # one that was stopped would never hear of it
             self.wait(seconds)
         # Others of the group may outlive the command itself, or it may ignore the first.
         self.signal(signal.SIGKILL)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from statistics import median
 
 from envsnap.host import Host
 from envsnap.reading import Found, Json, Unavailable, Value, Why
@@ -22,7 +24,8 @@ SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Sight:
-    """What a server said at one moment: its metrics, and accept lengths since its cache was last flushed, by DP rank.
+    """What a server said at one moment: its metrics, accept lengths since its cache was last flushed by DP rank, and
+    the times of its decode steps so far by DP rank and batch size (under SGLANG_RECORD_STEP_TIME=1).
 
     `why` says why there are no metrics.
     """
@@ -30,6 +33,7 @@ class Sight:
     page: Page | None
     why: Unavailable | None = None
     accept_lengths: tuple[float, ...] = ()
+    step_seconds: dict[str, list[float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,13 +56,13 @@ def look(host: Host, base: str, key_file: str = "") -> Sight:
     paths = ("/metrics", "/server_info")
     answers = host.found([["http", base + path, None, SECONDS, MAX_BYTES, key_file] for path in paths])
     metrics, info = (_body(path, answer) for path, answer in zip(paths, answers))
-    lengths = _accept_lengths(info) if isinstance(info, str) else ()
+    told = _told(info) if isinstance(info, str) else ((), {})
     if isinstance(metrics, Unavailable):
-        return Sight(None, metrics, lengths)
+        return Sight(None, metrics, *told)
     try:
-        return Sight(parse(metrics), None, lengths)
+        return Sight(parse(metrics), None, *told)
     except ValueError as error:
-        return Sight(None, Unavailable(Why.NOT_SUPPORTED, f"/metrics is not understood: {error}"), lengths)
+        return Sight(None, Unavailable(Why.NOT_SUPPORTED, f"/metrics is not understood: {error}"), *told)
 
 
 def between(before: Sight, after: Sight) -> Figures:
@@ -71,9 +75,8 @@ def between(before: Sight, after: Sight) -> Figures:
         idle = ("the server did nothing while the benchmark ran: does that ask another one?",) if known else ()
         why = Unavailable(Why.NOT_SUPPORTED, "no counter of SGLang or vLLM in /metrics grew")
         return Figures(unavailable={ROOT: why}, warnings=idle)
-    return Figures(
-        tuple(counters.metrics(counted)), dict(counters.values(counted)), {}, tuple(counters.warnings(counted))
-    )
+    metrics = (*counters.metrics(counted), *_steps(before, after))
+    return Figures(metrics, dict(counters.values(counted)), {}, tuple(counters.warnings(counted)))
 
 
 def joined(own: tuple[Metric, ...], server: tuple[Metric, ...]) -> tuple[Metric, ...]:
@@ -88,7 +91,8 @@ def joined(own: tuple[Metric, ...], server: tuple[Metric, ...]) -> tuple[Metric,
     elif per_token is None and "tpot_seconds" in found:
         per_token = found["tpot_seconds"].value
     if accept and per_token and "step_seconds" not in found:
-        metrics.append(Metric("step_seconds", accept.value * per_token, "s", Better.LOWER, SOURCE))
+        step = Metric("step_seconds", accept.value * per_token, "s", Better.LOWER, SOURCE)
+        metrics.insert(metrics.index(accept) + 1, step)
     return tuple(metrics)
 
 
@@ -106,11 +110,12 @@ def disagreement(own: tuple[Metric, ...], server: tuple[Metric, ...]) -> str:
 def _averaged(before: Sight, after: Sight, why: Unavailable) -> Figures:
     """What /server_info alone tells: an average since the cache was last flushed, renewed every few dozen steps."""
     unavailable = {ROOT: why}
+    steps = tuple(_steps(before, after))
     if not after.accept_lengths:
-        return Figures(unavailable=unavailable)
+        return Figures(steps, unavailable=unavailable)
     if after.accept_lengths == before.accept_lengths:
         stale = "the server's accept length did not move during the run, and is left out"
-        return Figures(unavailable=unavailable, warnings=(stale,))
+        return Figures(steps, unavailable=unavailable, warnings=(stale,))
     value = sum(after.accept_lengths) / len(after.accept_lengths)
     metric = Metric("accept_length", value, "tokens", Better.NEITHER, "server, since its cache was last flushed")
     held = (
@@ -118,17 +123,33 @@ def _averaged(before: Sight, after: Sight, why: Unavailable) -> Figures:
         if before.accept_lengths
         else ()
     )
-    return Figures((metric,), {}, unavailable, held)
+    return Figures((metric, *steps), {}, unavailable, held)
 
 
-def _accept_lengths(body: str) -> tuple[float, ...]:
-    """Of each DP rank that decoded anything."""
+def _steps(before: Sight, after: Sight) -> Iterator[Metric]:
+    """The median time of the steps that came since: each is the mean of some dozens, so the first may hold a pause."""
+    new = [s for key, times in after.step_seconds.items() for s in times[len(before.step_seconds.get(key, ())) :]]
+    if new:
+        yield Metric("step_seconds", median(new), "s", Better.LOWER, SOURCE)
+
+
+def _told(body: str) -> tuple[tuple[float, ...], dict[str, list[float]]]:
+    """Accept lengths and step times in /server_info, of each DP rank that decoded anything."""
     try:
         states = json.loads(body, parse_constant=lambda _: None)["internal_states"]
-        found = [state.get("avg_spec_accept_length") for state in states]
+        lengths = [state.get("avg_spec_accept_length") for state in states]
+        steps = {
+            f"{rank}/{size}": [float(s) for s in times if _positive(s)]
+            for rank, state in enumerate(states)
+            for size, times in (state.get("step_time_dict") or {}).items()
+        }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return ()
-    return tuple(float(v) for v in found if isinstance(v, (int, float)) and not isinstance(v, bool) and 0 < v < 1000)
+        return (), {}
+    return tuple(float(v) for v in lengths if _positive(v)), steps
+
+
+def _positive(value: Json) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1e6
 
 
 def _body(path: str, answer: Found) -> str | Unavailable:

@@ -179,10 +179,34 @@ def test_the_average_of_server_info_is_taken_with_its_caveats() -> None:
     assert between(_info(None), _info(None)).metrics == ()
 
 
-@pytest.mark.parametrize("body", ["", "null", "[]", '{"internal_states": 5}', '{"internal_states": [5]}', "[" * 5000])
+def test_step_times_that_came_since_are_taken() -> None:
+    def sight(*times: float) -> Sight:
+        states = [{"step_time_dict": {"1": list(times), "8": []}}]
+        with serving({"/server_info": as_json({"internal_states": states})}) as server:
+            return look(LiveHost(), server.url)
+
+    figures = between(sight(9.0, 9.0), sight(9.0, 9.0, 5.0, 0.02, 0.021))
+    assert values(figures) == {"step_seconds": 0.021}
+    assert between(sight(9.0), sight(9.0)).metrics == ()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "null",
+        "[]",
+        '{"internal_states": 5}',
+        '{"internal_states": [5]}',
+        "[" * 5000,
+        '{"internal_states": [{"step_time_dict": 5}]}',
+        '{"internal_states": [{"step_time_dict": {"1": 5}}]}',
+    ],
+)
 def test_garbage_in_server_info_is_no_figure(body: str) -> None:
     with serving({"/server_info": (200, "application/json", body)}) as server:
-        assert look(LiveHost(), server.url).accept_lengths == ()
+        sight = look(LiveHost(), server.url)
+    assert (sight.accept_lengths, sight.step_seconds) == ((), {})
 
 
 def _metric(name: str, value: float, source: str) -> Metric:
@@ -199,8 +223,8 @@ def test_the_benchmark_s_own_figures_stand_first_and_once() -> None:
         ("step_seconds", 0.025),
     ]
     stream = joined((_metric("stream_tokens_per_second", 100.0, "bench"),), server)
-    assert stream[-1].value == pytest.approx(0.025)
-    assert joined((), server)[-1].value == pytest.approx(0.075)
+    assert stream[2].value == pytest.approx(0.025)
+    assert [(m.name, m.value) for m in joined((), server)][1] == ("step_seconds", pytest.approx(0.075))
     assert [m.name for m in joined((_metric("step_seconds", 1.0, "bench"),), server)] == [
         "step_seconds", "accept_length", "tpot_seconds",
     ]  # fmt: skip

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from envsnap.runs import serving, sources, supervise, watch
+from envsnap.runs import server_figures, serving, sources, supervise, watch
 from envsnap.runs.session import Arm, Plan, SessionError
 from tests.runs.sessions import SERVER, SPEED, ask, python, run, serve
 
@@ -162,6 +162,7 @@ def test_a_server_that_ends_with_the_benchmark_spoils_nothing(tmp_path: Path, po
 
 def test_a_server_that_hangs_is_the_reason(tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "DYING_SECONDS", 0.2)
+    monkeypatch.setattr(server_figures, "SECONDS", 0.5)
     stop = "\nos.kill(answer['pid'], 19)\nsys.exit(3)"
     outcome, _ = run(tmp_path, Plan(ask(port, stop), metrics=SPEED, **serve(port)))
     assert "stopped answering" in outcome.runs[0].reason
