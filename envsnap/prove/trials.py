@@ -62,6 +62,8 @@ def search_of(journal: Journal, budget: int) -> Search:
 
 def prove(bench: Bench, switches: Sequence[Switch], journal: Journal, store: Store, say: Say, watch: Watch) -> Search:
     """Run trials until the search is over, from wherever the journal stands. Raises: Interrupted, SessionError."""
+    if journal.outcome == "failing":  # whoever asks again has mended something
+        journal.records = [r for r in journal.records if r.cost is not None]
     here = {s.id for s in switches}
     journal.dropped |= {s: "it can be switched no more" for s in journal.problem.prior if s not in here}
     while True:

@@ -194,6 +194,9 @@ def _notes(proof: Proof) -> Iterator[str]:
     found = sum(c.fraction for c in proof.result.culprits if not c.only_with)
     if proof.result.culprits and found < 0.85 and not any(c.only_with for c in proof.result.culprits):
         yield f"{max(1 - found, 0):.0%} of the gap is left unexplained, or within the noise."
+    if proof.result.outcome == "failing" and proof.journal.records:
+        last = proof.journal.records[-1]
+        yield f"The last run said: {last.reason or last.status}. `envsnap show {last.run}` has the rest."
     if proof.result.outcome == "not_reproducible" and proof.manual:
         yield "What could not be switched stayed as it is, and may be the cause; see below."
     if unseen := sum(r.unseen for r in proof.journal.records):

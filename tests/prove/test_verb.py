@@ -157,10 +157,13 @@ def test_a_lever_without_effect_is_reported_and_left_out(place: Place) -> None:
 
 def test_a_benchmark_that_always_fails_is_trouble(place: Place) -> None:
     place.rules(KNOB_3=["2", 1.5])
-    command = place.command("--format", "json")
-    proof = json.loads(place.call(*command[: command.index("--")], "--", "false", code=2))
+    before = place.command()[: place.command().index("--")]
+    proof = json.loads(place.call(*before, "--format", "json", "--", "false", code=2))
     assert proof["outcome"] == "failing"
     assert len(proof["trials"]) <= 6
+    text = place.call(*before, "--", "false", code=2)
+    assert "No measurement: it fails when everything is as on the" in text
+    assert "ended with exit code 1" in text
 
 
 def test_one_suspect_alone_as_explain_spells_it(place: Place) -> None:
