@@ -49,6 +49,6 @@ def ask(port: int, then: str = "") -> tuple[str, ...]:
         "import json, os, sys, time, urllib.request\n"
         f"def get(path): return urllib.request.urlopen('http://127.0.0.1:{port}' + path).read()\n"
         "answer = json.loads(get('/'))\n"
-        "for _ in range(3): get('/work')\n"
+        "for _ in range(3): get('/count')\n"
         "print('speed:', {'a': 10, 'b': 20}.get(answer['arm'], 30), flush=True)\n" + then
     )

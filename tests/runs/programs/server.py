@@ -1,6 +1,6 @@
 """A small server for tests: python server.py PORT [READY_AFTER_SECONDS].
 
-503 until ready, then its environment as JSON. /work counts a request of 10 tokens, /metrics tells the counts as SGLang
+503 until ready, then its environment as JSON. /count counts a request of 10 tokens, /metrics tells the counts as SGLang
 does, /die ends the server with exit code 9, and /generate answers a posted prompt.
 """
 
@@ -30,7 +30,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self.path == "/die":
             os._exit(9)
-        COUNTS["requests"] += self.path == "/work"
+        COUNTS["requests"] += self.path == "/count"
         about = {"arm": os.environ.get("ARM"), "argv": sys.argv, "pid": os.getpid()}
         self._send((metrics() if self.path == "/metrics" else json.dumps(about)).encode())
 
