@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envsnap.explain.evidence import Weighed, class_of
+from envsnap.explain.evidence import Weighed
 from envsnap.explain.explanation import NOT_REPRODUCIBLE, OUTSIDE, Evidence
+from envsnap.explain.kinds import class_of
 from envsnap.explain.weights import TIE, Weights
 
 _TIED_FROM = 0.02

@@ -10,7 +10,8 @@ import pytest
 
 from envsnap.change import Change
 from envsnap.explain.candidates import Candidate, gather
-from envsnap.explain.evidence import class_of, weigh
+from envsnap.explain.evidence import weigh
+from envsnap.explain.kinds import class_of
 from envsnap.explain.limits import bound_of
 from envsnap.explain.past import Memory
 from envsnap.explain.releases import Step, step_of
