@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from envsnap.explain.candidates import Candidate
 from envsnap.explain.explanation import Evidence
 from envsnap.explain.harm import Towards, clearest, known, name_of
-from envsnap.explain.kinds import class_of as class_of
 from envsnap.explain.kinds import is_exchange, is_speculation
 from envsnap.explain.limits import NOTHING, Bound, bound_of
 from envsnap.explain.past import Memory

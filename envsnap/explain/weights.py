@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 STRONG = 3.0
-"""Log odds of a clue that nearly settles it (20 to 1). Board: seen at 40 causes and at 5 of 4,000 innocent suspects."""
+"""Log odds of a clue that nearly settles it (20 to 1). Board: 5, among innocents that were chosen to be harmless."""
 FAIR = 1.7
-"""Log odds of a clue that makes a cause clearly likelier (5 to 1). Board."""
+"""Log odds of a clue that makes a cause clearly likelier (5 to 1). Board: 2 to 5."""
 WEAK = 0.5
 """Log odds of a hint (5 to 3). Board: 0.5 to 1."""
 
@@ -105,8 +105,6 @@ class Mechanism:
     """It acts on the term that moved, as few others do (acceptance, prefill)."""
     alone: float = -3.0
     """It acts on the exchange between ranks where there is one rank, or on speculation where there is none."""
-    elsewhere: float = -2.5
-    """It acts on the network where all ranks are on one machine."""
     beside_nvlink: float = -1.0
     """It acts on PCIe between GPUs that NVLink joins."""
     control_cannot: float = -2.0
@@ -182,7 +180,8 @@ class Nulls:
     not_reproducible: float = 0.35
     """Share of slowdowns that do not come back. FACF (ICST'23): 40 % of breakages had no culprit."""
     outside: float = 0.17
-    """Share of causes that no snapshot holds. Reports: 4 of 50 need a probe or the client."""
+    """Share of causes that no snapshot holds. Reports: 4 of 50 need a probe or the client, 4 more have no cause that was
+    found; board: between what serves cases with a cause and those without."""
     outside_unread: float = 0.35
     """What is added where everything that causes come from is unread on a side; in proportion for less. Judgement."""
     session: float = 0.05

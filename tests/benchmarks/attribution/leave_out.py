@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from envsnap.explain import NOT_REPRODUCIBLE, OUTSIDE, Explanation, Weights, every_story, explain
 from envsnap.explain.candidates import candidate
 from envsnap.explain.effective import effective
-from envsnap.explain.evidence import class_of
 from envsnap.explain.explanation import Mistake, Suspect
+from envsnap.explain.kinds import class_of
 from envsnap.explain.story import Clue, Facts, Innocent, Together, View
 from envsnap.explain.weights import WEIGHTS, Weight
 from tests.benchmarks.attribution.build import Laid, lay
