@@ -180,7 +180,7 @@ class Nulls:
     not_reproducible: float = 0.35
     """Share of slowdowns that do not come back. FACF (ICST'23): 40 % of breakages had no culprit."""
     outside: float = 0.17
-    """Share of causes that no snapshot holds. Reports: 4 of 50 need a probe or the client, 4 more have no cause that was
+    """Share of causes that no snapshot holds. Reports: 4 of 50 need a probe or the client, and of 4 more no cause was
     found; board: between what serves cases with a cause and those without."""
     outside_unread: float = 0.35
     """What is added where everything that causes come from is unread on a side; in proportion for less. Judgement."""
