@@ -66,14 +66,19 @@ def top(explanation: Explanation, width: int, count: int = 3) -> list[Line]:
 
 def top_markdown(explanation: Explanation, count: int = 3) -> str:
     """The same to paste into an issue."""
-    rows = [[f"{s.probability:.0%}", _plain(s.title)] for s in explanation.suspects[:count]]
+    rows = [[percent(s.probability), _plain(s.title)] for s in explanation.suspects[:count]]
     return "\n".join(["", *table(["", "suspect"], rows)]) + "\n"
+
+
+def percent(probability: float) -> str:
+    """A probability for people: nothing is certain, and nothing that is listed impossible."""
+    return ">99%" if probability > 0.99 else "<1%" if probability < 0.01 else f"{probability:.0%}"
 
 
 def headline(explanation: Explanation) -> str:
     """What it comes to, in a sentence."""
     first = explanation.suspects[0]
-    chance = f"{first.probability:.0%}"
+    chance = percent(first.probability)
     if explanation.unrecorded and not first.changes:
         return (
             "The baseline is not trustworthy: nothing is known of the state behind the fast figures. No change can be "
@@ -106,7 +111,7 @@ def _heading(suspect: Suspect, width: int) -> Line:
     bar = "█" * filled + "·" * (_BAR - filled)
     style = "title" if suspect.changes else "dim"
     room = max(20, width - _BAR - 12)
-    return [(f"{suspect.probability:5.0%} ", "title"), (bar, "bad" if suspect.changes else "dim"),
+    return [(f"{percent(suspect.probability):>5} ", "title"), (bar, "bad" if suspect.changes else "dim"),
             (f"  {shorten(printable(suspect.title), room)}", style)]  # fmt: skip
 
 
@@ -213,7 +218,7 @@ def markdown(explanation: Explanation, names: tuple[str, str], everything: bool 
     out += _compared(explanation.comparison, "") + _compared(explanation.control, "Control pair")
     out += [f"- {printable(note)}" for note in explanation.notes]
     for suspect in _chosen(explanation.suspects, everything):
-        out += ["", f"### {suspect.probability:.0%} {_plain(suspect.title)}"]
+        out += ["", f"### {percent(suspect.probability)} {_plain(suspect.title)}"]
         rows = []
         groups, words = shown_changes(suspect, everything)
         out += ["", *words] if words else []
