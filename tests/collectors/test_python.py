@@ -265,6 +265,7 @@ def test_an_argument_goes_before_a_process(sleeper: subprocess.Popen[str]) -> No
     assert (found.executable, found.chosen_by) == (sys.executable, "argument")
 
 
+@pytest.mark.skipif("PYTEST_XDIST_WORKER" in os.environ, reason="a Python started this one then")
 def test_a_process_that_is_no_python_leaves_the_running_one() -> None:
     child = subprocess.Popen(["sleep", "60"])
     try:
