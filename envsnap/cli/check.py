@@ -44,6 +44,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rules", action=argparse.BooleanOptionalAction, default=None, help="built-in rules")
     parser.add_argument("--after", action="store_true", help="check the running workers instead of the machine")
     parser.add_argument("--wait", type=float, default=0.0, metavar="S", help="seconds to wait for idle, clean GPUs")
+    parser.add_argument(
+        "--probe", action="append", default=[], metavar="FILE", help="measure too, against a stored `envsnap probe`"
+    )
     parser.add_argument("--fail-open", action="store_true", help="start the command also on trouble, not on a fail")
     parser.add_argument("--strict", action="store_true", help="warnings count: exit code 4, and no start")
     parser.add_argument("--allow-unknown", action="store_true", help="pass where something could not be read")
@@ -61,6 +64,10 @@ def limit(args: Any) -> float | None:
     if args.snapshot or args.explain is not None:
         return None
     waiting: float = args.wait + args.deadline if args.wait > 0 else 0.0
+    if args.probe:
+        from envsnap.probe.declared import longest
+
+        waiting += longest()
     return shared.deadline_limit(args) + waiting
 
 
@@ -77,7 +84,7 @@ def run(args: Any) -> int:
     try:
         plan = _plan(args)
         snapshot = _snapshot(args, plan)
-        result = plan.judge(snapshot, date.today())
+        result = _probed(args, plan.judge(snapshot, date.today()))
     except PolicyError as error:
         raise Trouble(str(error), ["envsnap", "policy", "--help"]) from error
     if not args.quiet:
@@ -87,6 +94,25 @@ def run(args: Any) -> int:
     if result.unknown and not args.allow_unknown:
         return EXIT_UNKNOWN
     return EXIT_WARNING if result.warned and args.strict else EXIT_OK
+
+
+def _probed(args: Any, result: CheckResult) -> CheckResult:
+    """The result with what the probes say, where they are asked for."""
+    if not args.probe:
+        return result
+    from envsnap.check import probes
+    from envsnap.check.finding import CheckResult
+    from envsnap.probe import Busy
+
+    def tell(text: str) -> None:
+        if not args.quiet:
+            print(f"envsnap: {text}", file=sys.stderr)
+
+    try:
+        more = probes.findings(args.probe, tell)
+    except Busy as busy:
+        raise Trouble(str(busy)) from busy
+    return CheckResult.of((*result.findings, *more), result.notes)
 
 
 def finish(args: Any, code: int) -> int:

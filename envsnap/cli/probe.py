@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 EXAMPLE = "envsnap probe --baseline good.json --only host_link,all_reduce"
 
-_MANY_GPUS = 16
-
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
@@ -49,11 +47,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def limit(args: Any) -> float:
     """Seconds after which nobody waits any longer: each part has its own deadline before that."""
-    from envsnap.probe.declared import PROBES
-    from envsnap.probe.run import START_SECONDS
+    from envsnap.probe.declared import MANY_GPUS, longest
 
-    gpus = len(_gpus(args.gpus) or range(_MANY_GPUS))
-    return 2 * START_SECONDS + sum(2 * probe.seconds * (gpus if probe.needs == 1 else 1) for probe in PROBES)
+    return longest(len(_gpus(args.gpus) or range(MANY_GPUS)))
 
 
 def run(args: Any) -> int:

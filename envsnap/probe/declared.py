@@ -103,3 +103,15 @@ def figures_of(probe: Probe, gpu: int = 0) -> list[str]:
             sizes = BANDWIDTH_SIZES if quantity.better is Better.HIGHER else LATENCY_SIZES
             names += [quantity.pattern.replace("[]", f"[{size}]") for size in sizes]
     return names
+
+
+MANY_GPUS = 16
+"""How many GPUs are reckoned with where nobody says how many."""
+
+START_SECONDS = 60.0
+"""In which a worker has to have imported torch and made its CUDA context."""
+
+
+def longest(gpus: int = MANY_GPUS) -> float:
+    """Seconds after which all probes are over, each by its own deadline."""
+    return 2 * START_SECONDS + sum(2 * probe.seconds * (gpus if probe.needs == 1 else 1) for probe in PROBES)

@@ -13,13 +13,10 @@ from typing import Any
 from envsnap import __version__
 from envsnap.host import Host, LiveHost
 from envsnap.probe.child import Child, Ended
-from envsnap.probe.declared import PROBES, Probe, figures_of
+from envsnap.probe.declared import PROBES, START_SECONDS, Probe, figures_of
 from envsnap.probe.gpus import check_idle, chosen
 from envsnap.probe.result import Figure, ProbeResult
 from envsnap.reading import Missing
-
-START_SECONDS = 60.0
-"""In which a worker has to have imported torch and made its CUDA context."""
 
 NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}
 
