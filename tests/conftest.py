@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -7,6 +8,13 @@ import pytest
 
 from envsnap import collectors
 from tests import probe
+
+
+def pytest_configure() -> None:
+    """A suite that was started in the background ignores signals, which the programs it starts would inherit."""
+    for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, default)
 
 
 @pytest.fixture
