@@ -19,6 +19,7 @@ from envsnap.explain.explanation import Mistake, Suspect
 from envsnap.explain.kinds import class_of
 from envsnap.explain.story import Clue, Facts, Innocent, Together, View
 from envsnap.explain.weights import WEIGHTS, Weight
+from envsnap.explain.work import asked_otherwise
 from tests.benchmarks.attribution.build import Laid, lay
 from tests.benchmarks.attribution.cases import CULPRIT, Case
 
@@ -87,7 +88,7 @@ def own_stories(laid: Laid) -> tuple[str, ...]:
     one, two = Facts(laid.fast), Facts(laid.slow)
     found = effective(one, two)
     symptom = explain(laid.fast, laid.slow).symptom
-    view = View(one, two, found.changes, symptom, found.shown)
+    view = View(one, two, (*found.changes, *asked_otherwise(one, two)), symptom, found.shown)
     own = set()
     for story in every_story():
         if any(facts.has(key) for key in story.NEEDS for facts in view.sides):

@@ -1,7 +1,10 @@
 """Machines that cases are laid over: one recorded machine, in the shapes that reports speak of.
 
-The record is of a real two-GPU server under load (`tests/data/attribution`). More ranks are further GPUs and processes
-like the second one's. A shape is a short list of readings that differ from the record.
+The record (`tests/data/attribution`) is of a real server with two H200 GPUs and two NCCL ranks under load, as shared:
+without labels, and without what belonged to its place alone. What SGLang says of itself is a real answer, what NCCL
+chose a real log; filled in, in the form of real ones, are the repository, the models, the records of workers, the
+sampler's section, and that caches were warm. More ranks are further GPUs and processes like the second one's. A shape
+is a short list of readings that differ from the record.
 """
 
 from __future__ import annotations
