@@ -41,6 +41,10 @@ class Bench:
     record: bool = True
 
 
+SIGNALLED = 128
+"""What a shell adds to the number of a signal."""
+
+
 class Interrupted(Exception):
     """A signal ended the trial at work; its number."""
 
@@ -153,7 +157,12 @@ def run_once(bench: Bench, made: State, journal: Journal, store: Store, say: Say
     def save(run: Run, samples: Columns) -> None:
         store.save(run, samples)
 
-    return run_session(plan, store.prepare(), save, say).runs[0]
+    outcome = run_session(plan, store.prepare(), save, say)
+    run = outcome.runs[0]
+    if outcome.exit_code > SIGNALLED and run.exit_code == 0:
+        # NOTE: a signal that came when the benchmark was over spoils no run, and still means stop.
+        raise Interrupted(outcome.exit_code - SIGNALLED)
+    return run
 
 
 def _figure(run: Run, name: str) -> tuple[Metric | None, str]:
