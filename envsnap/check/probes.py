@@ -13,8 +13,7 @@ _STATUS = {
     Standing.WORSE: Status.FAIL,
     Standing.BETTER: Status.PASS,
     Standing.SAME: Status.PASS,
-    # NOTE: within what sessions of a healthy machine differ by; asked again it would be no better known.
-    Standing.UNKNOWN: Status.PASS,
+    Standing.UNKNOWN: Status.UNKNOWN,
     Standing.MISSING: Status.UNKNOWN,
 }
 
@@ -39,5 +38,7 @@ def _finding(figure: Compared) -> Finding:
         severity=Severity.HIGH,
         title=f"{figure.name} is {figure.standing.value}{values} ({figure.reason})",
         evidence=(figure.name,),
+        # A gap that could be one between healthy sessions is no pass, and no reason to refuse a start either.
+        required=figure.standing is not Standing.UNKNOWN,
         advice="Measure again on an idle machine: envsnap probe." if figure.standing is Standing.WORSE else "",
     )

@@ -33,6 +33,12 @@ def test_a_figure_that_could_not_be_measured_is_unknown_and_a_new_one_no_require
     assert set(found) == {BANDWIDTH}
 
 
+def test_a_gap_that_could_be_one_between_sessions_is_no_pass_and_not_required() -> None:
+    (found,) = judged(result(link=(50.5, 50.6, 50.5)), [result(link=(55.3, 55.2, 55.4))])
+    assert found.status is Status.UNKNOWN
+    assert not found.required
+
+
 def test_a_file_that_is_no_probe_is_one_sentence(tmp_path: Path, capsys: object) -> None:
     file = tmp_path / "probe.json"
     file.write_text("{}")
