@@ -121,6 +121,21 @@ def test_signals_reach_the_child_which_cleans_up(number: signal.Signals) -> None
     assert process.returncode == 128 + number
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_at_the_moment_of_the_fork_still_reaches_the_child(number: signal.Signals) -> None:
+    program = """
+        fork = os.fork
+        def fork_and_signal():
+            child = fork()
+            if child:
+                os.kill(os.getpid(), int(sys.argv[1]))  # before the parent has set up anything
+            return child
+        os.fork = fork_and_signal
+        sys.exit(supervised(lambda: time.sleep(600), 60))
+    """
+    assert run(program, number.value) == (128 + number, "", "")
+
+
 def test_a_second_signal_does_not_interrupt_the_cleaning_up() -> None:
     program = """
         def work():

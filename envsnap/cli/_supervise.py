@@ -29,12 +29,14 @@ def supervised(work: Callable[[], int], seconds: float) -> int | None:
     sys.stdout.flush()
     sys.stderr.flush()
     reader, writer = os.pipe()
+    # A signal between the fork and the handlers would end the parent alone; held back, it comes once both can hear it.
+    unheld = signal.pthread_sigmask(signal.SIG_BLOCK, _FORWARDED)
     child = os.fork()
     if child == 0:
         os.close(reader)
-        _work(work, writer)
+        _work(work, writer, unheld)
     os.close(writer)
-    return _wait(child, reader, time.monotonic() + seconds)
+    return _wait(child, reader, time.monotonic() + seconds, unheld)
 
 
 def lift_limit() -> None:
@@ -43,7 +45,7 @@ def lift_limit() -> None:
         os.write(_to_parent, _NO_LIMIT)
 
 
-def _work(work: Callable[[], int], writer: int) -> None:
+def _work(work: Callable[[], int], writer: int, unheld: set[int]) -> None:
     global _to_parent
     _to_parent = writer
     for number in _FORWARDED:
@@ -51,8 +53,11 @@ def _work(work: Callable[[], int], writer: int) -> None:
             signal.signal(number, _interrupted)
     code = 2
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, unheld)
         code = work()
         sys.stdout.flush()
+    except KeyboardInterrupt as interrupt:  # before the work could begin, or after it was done
+        code = 128 + (interrupt.args[0] if interrupt.args else signal.SIGINT)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
@@ -70,7 +75,7 @@ def _interrupted(number: int, frame: Any) -> None:
     raise KeyboardInterrupt(number)
 
 
-def _wait(child: int, reader: int, limit: float) -> int | None:
+def _wait(child: int, reader: int, limit: float, unheld: set[int]) -> int | None:
     def forward(number: int, frame: Any) -> None:
         nonlocal limit
         os.kill(child, number)
@@ -80,6 +85,7 @@ def _wait(child: int, reader: int, limit: float) -> int | None:
     heard = [number for number in _FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, forward) for number in heard}
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, unheld)
         code: int | None = None
         while (left := limit - time.monotonic()) > 0:
             if not select.select([reader], [], [], min(left, 1.0))[0]:
