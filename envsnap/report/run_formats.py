@@ -34,6 +34,19 @@ _METRIC = record(
         "samples": {**array(NUMBER), "description": "Values of single requests, warm-up left out."},
     }
 )
+_RECIPE = record(
+    {
+        "ready": {"type": "string", "description": "Address that told when the server was ready."},
+        "ready_seconds": NUMBER,
+        "server_url": {"type": "string", "description": "A server that was up already."},
+        "keep_server": {"type": "boolean", "description": "One server for all repetitions."},
+        "files": {**array(STRING), "description": "Files that figures were read from."},
+        "output": {"type": "boolean", "description": "Whether they were read from the benchmark's output."},
+        "patterns": {**array(STRING), "description": "As --metric takes them."},
+        "prompts": STRING,
+        "folder": {"type": "string", "description": "Where the commands were started."},
+    }
+)
 _CELL = record({"state": one_of(State), "value": _MAYBE_STRING, "by": STRING, "why": STRING})
 _ROW = record({"name": STRING, "odd": array(STRING), "cells": by_name(_CELL)})
 
@@ -56,6 +69,10 @@ RUN_FORMATS: dict[str, Schema] = {
             "exit_code": _EXIT_CODE,
             "added": {**by_name(STRING), "description": "What envsnap added to the environment."},
             "arm_environment": {**by_name(_MAYBE_STRING), "description": "What the arm changed in it; null: removed."},
+            "recipe": {
+                "anyOf": [_RECIPE, {"type": "null"}],
+                "description": "What it takes beside the commands to measure the same again.",
+            },
             "metrics": array(_METRIC),
             "request": {"type": "object", "description": "What was asked of the server."},
             "output_probe": {"type": "object", "description": "Hashes of what it answered to fixed prompts, twice."},
@@ -68,7 +85,7 @@ RUN_FORMATS: dict[str, Schema] = {
             "sampled": {"anyOf": [{"$ref": "sections/during.v1.json"}, {"type": "null"}]},
             "snapshots": by_name({"$ref": "snapshot.v1.json"}),
         },
-        ("arm_environment", "output_probe"),
+        ("arm_environment", "output_probe", "recipe"),
     ),
     "session": document(
         "session",

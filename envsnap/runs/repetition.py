@@ -82,6 +82,7 @@ class Repetition:
             added={"ENVSNAP_RECORD": str(self.folder / "records")} if plan.record else {},
             arm_environment=self.redactor.clean(dict(arm.environment)),
             snapshots=self.snapshots,
+            recipe=setting.recipe,
         )
 
     def run(self) -> tuple[Run, Columns]:

@@ -16,6 +16,7 @@ from envsnap.jsonfile import SnapshotError, load_json
 from envsnap.reading import Json
 from envsnap.runs.columns import Columns
 from envsnap.runs.metrics import Metric
+from envsnap.runs.recipe import Recipe
 from envsnap.snapshot import Section, Snapshot, from_json, section_from_json
 from envsnap.texts import load_document
 
@@ -35,7 +36,8 @@ class Run:
     `arm` is "a" or "b" in interleaved runs, else empty; `index` counts repetitions of its arm from 0, and
     `arm_environment` is what the arm changed in the environment (None: removed). `snapshots` are by moment: before,
     during, after. `added` is what envsnap added to the environment, left out of comparisons. `request` is what was
-    asked of the server, `output_probe` what it answered to fixed prompts (`output_probe.probe`).
+    asked of the server, `output_probe` what it answered to fixed prompts (`output_probe.probe`). `recipe` is what it
+    takes to repeat it beside the commands; None in runs of before that was kept.
     """
 
     id: str
@@ -60,6 +62,7 @@ class Run:
     sampled: Section | None = None
     warnings: tuple[str, ...] = ()
     costs: dict[str, float] = field(default_factory=dict)
+    recipe: Recipe | None = None
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -91,6 +94,7 @@ class Run:
             "exit_code": self.exit_code,
             "added": self.added,
             "arm_environment": self.arm_environment,
+            "recipe": self.recipe.as_json() if self.recipe else None,
             "metrics": [m.as_json() for m in self.metrics],
             "request": self.request,
             "output_probe": self.output_probe,
@@ -152,6 +156,7 @@ def parse(document: Json, name: str) -> Run:
             exit_code=None if document["exit_code"] is None else int(document["exit_code"]),
             added={str(k): str(v) for k, v in document["added"].items()},
             arm_environment=_environment(document.get("arm_environment", {})),
+            recipe=Recipe.from_json(document["recipe"]) if document.get("recipe") else None,
             metrics=tuple(Metric.from_json(m) for m in document["metrics"]),
             request=dict(document["request"]),
             output_probe=dict(document.get("output_probe", {})),

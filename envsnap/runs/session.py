@@ -19,6 +19,7 @@ from envsnap.reading import Json, Missing
 from envsnap.redact import Redactor
 from envsnap.runs.columns import Columns
 from envsnap.runs.plan import Arm, Plan, Say, SessionError
+from envsnap.runs.recipe import Recipe
 from envsnap.runs.repetition import Repetition
 from envsnap.runs.request import file_sha256
 from envsnap.runs.run import Run
@@ -60,7 +61,17 @@ def run_session(plan: Plan, folder: Path, save: Save, say: Say, new_host: Callab
     with supervised() as signals:
         # NOTE: the benchmark may work elsewhere, and is told where records go.
         setting = Setting(
-            plan, group, folder.absolute(), say, signals, new_host, redactor, base, _listener(plan, new_host()), asked
+            plan,
+            group,
+            folder.absolute(),
+            say,
+            signals,
+            new_host,
+            redactor,
+            Recipe.of_plan(plan, redactor),
+            base,
+            _listener(plan, new_host()),
+            asked,
         )
         total = plan.repeats * len(plan.arms)
         try:

@@ -10,6 +10,7 @@ from envsnap.host import Host
 from envsnap.reading import Json
 from envsnap.redact import Redactor
 from envsnap.runs.plan import Plan, Say
+from envsnap.runs.recipe import Recipe
 from envsnap.runs.supervise import Signals
 
 
@@ -18,7 +19,7 @@ class Setting:
     """What the repetitions of a session share.
 
     `base` is the server's address and `listener` the process that serves there already, where these are known;
-    `asked` is what is known of the request before anything runs.
+    `asked` is what is known of the request before anything runs, `recipe` what it takes to ask for the same again.
     """
 
     plan: Plan
@@ -28,6 +29,7 @@ class Setting:
     signals: Signals
     new_host: Callable[[], Host]
     redactor: Redactor
+    recipe: Recipe
     base: str = ""
     listener: int | None = None
     asked: Mapping[str, Json] = field(default_factory=dict)

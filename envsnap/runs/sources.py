@@ -33,6 +33,12 @@ class Pattern:
     unit: str = ""
     better: Better = Better.HIGHER
 
+    def __str__(self) -> str:
+        """As `pattern_of` takes it."""
+        direction = "" if self.better is Better.HIGHER else f",{self.better.value}"
+        head = f"{self.name}[{self.unit}{direction}]" if self.unit or direction else self.name
+        return f"{head}={f'json:{self.json_path}' if self.json_path else self.expression}"
+
 
 @dataclass(frozen=True)
 class Wanted:
