@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -95,6 +95,16 @@ def entries(index: sqlite3.Connection) -> list[Entry]:
     """All runs, newest first."""
     rows = index.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY started_at DESC, id DESC")
     return list(map(Entry._make, rows))
+
+
+def as_it_is(path: Path) -> list[Entry]:
+    """All runs, newest first, read and nothing else done; none where there is no index yet. Raises: sqlite3.Error."""
+    import sqlite3
+
+    if not path.is_file():
+        return []
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0.2)) as index:
+        return entries(index)
 
 
 def note(index: sqlite3.Connection, run: Run) -> None:

@@ -116,6 +116,15 @@ class Store:
         with self._index() as index:
             return run_index.entries(index)
 
+    def known(self) -> list[Entry]:
+        """The runs that the index has, newest first, at once: whether it is behind is not looked at."""
+        import sqlite3
+
+        try:
+            return run_index.as_it_is(self._index_file)
+        except sqlite3.Error:
+            return []
+
     def history(self, runs: Sequence[Run]) -> dict[str, History]:
         """Other sessions of the same configuration and command as `runs`, by metric: how much they differ."""
         from envsnap.runs.verdict import History

@@ -8,6 +8,7 @@ import pytest
 
 from envsnap import collectors
 from tests import probe
+from tests.processes import Spawn
 
 
 def pytest_configure() -> None:
@@ -15,6 +16,16 @@ def pytest_configure() -> None:
     for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, default)
+
+
+@pytest.fixture
+def spawn() -> Iterator[Spawn]:
+    """Starts programs; at the end of the test, however that came, none of them runs any more."""
+    started = Spawn()
+    try:
+        yield started
+    finally:
+        started.end()
 
 
 @pytest.fixture

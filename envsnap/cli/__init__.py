@@ -77,6 +77,10 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; returns the exit code and never raises (but for --debug)."""
     arguments = sys.argv[1:] if argv is None else argv
+    if "_ARGCOMPLETE" in os.environ:
+        from envsnap.cli._completion import answer
+
+        answer()
     _prepare_streams()
     if os.environ.get("ENVSNAP_DISABLE") == "1":
         print("envsnap: disabled by ENVSNAP_DISABLE=1, nothing was done.", file=sys.stderr)

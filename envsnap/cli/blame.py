@@ -19,7 +19,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
     parser.add_argument("key", metavar="KEY", help="a key, a path or a pattern")
     parser.add_argument("--metric", default="", metavar="NAME", help="default: the first that most runs have")
-    parser.add_argument("--label", default="", metavar="NAME", help="the runs of this label alone")
+    parser.add_argument("--label", default="", metavar="LABEL", help="the runs of this label alone")
     parser.add_argument("--all", action="store_true", help="cut nothing")
     parser.add_argument("--store", default="", metavar="DIR", help="folder that holds .envsnap (default: this one)")
     shared.add_format(parser, "json")

@@ -1,6 +1,6 @@
 """Say what a key means, where it comes from and what to do about it.
 
-NAME is a path out of a diff, a key, or the last part of one; without it all keys are listed.
+KEY is a path out of a diff, a key, or the last part of one; without it all keys are listed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ EXAMPLE = "envsnap key 'env[NCCL_PROTO]'"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
-    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="a path, a key or a part of its name")
+    parser.add_argument("name", nargs="?", default="", metavar="KEY", help="a path, a key or a part of its name")
     shared.add_format(parser, "json")
 
 

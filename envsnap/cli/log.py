@@ -15,7 +15,7 @@ EXAMPLE = "envsnap log --label fast"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
-    parser.add_argument("--label", default="", metavar="NAME", help="the runs of this label alone")
+    parser.add_argument("--label", default="", metavar="LABEL", help="the runs of this label alone")
     parser.add_argument("--changed", default="", metavar="KEY", help="the runs with which a reading of KEY changed")
     parser.add_argument("--all", action="store_true", help="cut nothing")
     parser.add_argument("--store", default="", metavar="DIR", help="folder that holds .envsnap (default: this one)")

@@ -35,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
     names = ", ".join(probe.name for probe in PROBES)
     add = parser.add_argument
-    add("--only", default="", metavar="NAME,…", help=f"of {names}")
+    add("--only", default="", metavar="PROBE,…", help=f"of {names}")
     add("--gpus", default="", metavar="N,…", help="NVML's indices (default: what CUDA_VISIBLE_DEVICES leaves)")
     add("--baseline", action="append", default=[], metavar="FILE", help="an earlier result; may be given several times")
     add("-o", "--output", default="", metavar="FILE", help="write the result there, as a baseline")

@@ -13,9 +13,7 @@ EXAMPLE = "envsnap rm fast@2"
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
-    parser.add_argument(
-        "names", nargs="+", metavar="NAME", help="a label, LABEL@N, last, last~N, a group's or run's id"
-    )
+    parser.add_argument("names", nargs="+", metavar="RUN", help="a label, LABEL@N, last, last~N, a group's or run's id")
     parser.add_argument("--store", default="", metavar="DIR", help="folder that holds .envsnap (default: this one)")
 
 

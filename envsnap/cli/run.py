@@ -35,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
     add = parser.add_argument
     add("benchmark", nargs="*", metavar="-- BENCHMARK…", help="the command to run")
-    add("--label", default="", metavar="NAME", help="a name to find the runs by")
+    add("--label", default="", metavar="LABEL", help="a name to find the runs by")
     add("-n", type=int, default=1, metavar="N", help="repetitions (default: 1)")
     add("--server", default="", metavar="CMD", help="command of a server to start for it")
     add("--ready", default="", metavar="URL", help="address that answers 200 when the server is ready")

@@ -1,8 +1,8 @@
 """Show what a snapshot or a run holds, or the part of it that matches.
 
-SNAP is a file, or a name in the store as for `envsnap diff`: a label, last, the id of a group or a run. Of a run its
+SIDE is a file, or a name in the store as for `envsnap diff`: a label, last, the id of a group or a run. Of a run its
 figures, costs, reason and logs come first, then the state it was measured in. PATTERN is a path or the beginning of
-one, a key's name, or has `*` for anything: `gpu[0]`, `env[NCCL_*]`. Without SNAP, or with an empty one, the newest
+one, a key's name, or has `*` for anything: `gpu[0]`, `env[NCCL_*]`. Without SIDE, or with an empty one, the newest
 snapshot in .envsnap/ is shown.
 """
 
@@ -24,7 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "snapshot",
         nargs="?",
         default="",
-        metavar="SNAP",
+        metavar="SIDE",
         help="a file, or a run by its label or id; - is standard input",
     )
     parser.add_argument("pattern", nargs="*", metavar="PATTERN", help="what to show; default: everything")
