@@ -65,15 +65,20 @@ class NotCompared:
 class Diff:
     """All changes between two snapshots, the likeliest causes of a slowdown first.
 
-    `equal` counts the readings that were compared and found the same; `left_out` those of kinds that were not
-    asked for. `notes` are sentences on how far the two snapshots can be compared at all.
+    `same` are the paths whose readings were compared and found the same; `left_out` counts those of kinds that were
+    not asked for. `notes` are sentences on how far the two snapshots can be compared at all.
     """
 
     changes: tuple[Change, ...]
     not_compared: tuple[NotCompared, ...]
-    equal: int
+    same: tuple[str, ...]
     left_out: Mapping[Kind, int]
     notes: tuple[str, ...] = ()
+
+    @property
+    def equal(self) -> int:
+        """How many readings were compared and found the same."""
+        return len(self.same)
 
     @cached_property
     def unknown(self) -> int:

@@ -41,7 +41,7 @@ def diff(a: Snapshot, b: Snapshot, *, also: Iterable[Kind] = ()) -> Diff:
     return Diff(
         changes=tuple(sorted(work.changes, key=lambda c: (-c.key.prior, c.path, c.leaf))),
         not_compared=tuple(sorted(work.not_compared, key=lambda n: (n.settled, n.path))),
-        equal=work.equal,
+        same=tuple(work.same),
         left_out=dict(work.left_out),
         notes=tuple(_notes(a, b)),
     )
@@ -54,7 +54,7 @@ class _Comparison:
         self.a, self.b, self.kinds = a, b, kinds
         self.changes: list[Change] = []
         self.not_compared: list[NotCompared] = []
-        self.equal = 0
+        self.same: list[str] = []
         self.left_out: Counter[Kind] = Counter()
 
     def section(self, name: str) -> None:
@@ -100,14 +100,15 @@ class _Comparison:
         if not self._is_asked_for(path):
             return
         if _identical(a, b):
-            self.equal += 1
+            self.same.append(path)
             return
         key = key_for(path)
         if isinstance(a, dict) and isinstance(b, dict):
             found = [Change(path, key, before, after, leaf) for leaf, before, after in leaves(key, a, b)]
         else:
             found = [] if key.same(a, b) else [Change(path, key, Value(a), Value(b))]
-        self.equal += not found
+        if not found:
+            self.same.append(path)
         for change in found:
             if _comparable(change):
                 self.changes.append(change)

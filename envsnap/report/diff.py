@@ -59,10 +59,10 @@ def text(diff: Diff, sides: Sides, width: int, everything: bool = False, excerpt
         for group in members:
             lines += _row(group, column, 1 << 20 if everything else width)
             if excerpts:
-                lines += _excerpt(group)
+                lines += excerpt(group)
     lines += filter(None, [cut(len(groups), len(shown))])
     lines += _gaps(diff, width, everything)
-    if left_out := _left_out(diff):
+    if left_out := left_out_text(diff):
         lines += [[], [(left_out, "dim")]]
     if groups:
         lines.append([(f"What a reading means: envsnap key {shlex.quote(groups[0].first.path)}", "dim")])
@@ -98,7 +98,7 @@ def _row(group: Group, column: int, width: int) -> list[Line]:
     return [[("  " + title, "path")], [(" " * (column + 4), ""), *values]]
 
 
-def _excerpt(group: Group) -> list[Line]:
+def excerpt(group: Group) -> list[Line]:
     """The first lines of a unified diff of long text."""
     change = group.first
     if change.key.type is not Type.TEXT:
@@ -134,11 +134,11 @@ def _gaps(diff: Diff, width: int, everything: bool) -> list[Line]:
         line = f"  {printable(title)}  {words}"
         lines.append([(line if everything else clip(line, width), "warn")])
     lines += filter(None, [cut(len(rows), len(shown))])
-    settled = [line if everything else clip(line, width) for line in _settled(diff)]
+    settled = [line if everything else clip(line, width) for line in settled_rows(diff)]
     return lines + ([[]] if settled else []) + [[(line, "dim")] for line in settled]
 
 
-def _settled(diff: Diff) -> list[str]:
+def settled_rows(diff: Diff) -> list[str]:
     """What neither side has, in a line for each reason."""
     by_reason: dict[str, list[str]] = {}
     for entry in diff.not_compared:
@@ -175,7 +175,8 @@ def _side(reading: Reading | None) -> str:
     return "read" if reading is None or isinstance(reading, Value) else absence_text(reading)
 
 
-def _left_out(diff: Diff) -> str:
+def left_out_text(diff: Diff) -> str:
+    """What was not compared because nobody asked for it, and how to ask."""
     parts = [f"{count:,} {kind.value} ({_HOW[kind]})" for kind, count in diff.left_out.items() if count]
     return f"Not asked for: {', '.join(sorted(parts))}" if parts else ""
 

@@ -127,7 +127,7 @@ def _suspect(suspect: Suspect, explanation: Explanation, width: int, everything:
         sign, style = ("·", "dim") if piece.weight == 0 else ("+", "good") if piece.weight > 0 else ("−", "bad")
         words = f"{piece.text} ({piece.weight:+.2f})" if everything else piece.text
         lines += _wrapped(words, [(f"{_INDENT}{sign} ", style)], width)
-    if size := _size(suspect, explanation):
+    if size := size_text(suspect, explanation):
         lines.append([(_INDENT + size, "dim")])
     if suspect.ties_with and everything:
         lines.append([(f"{_INDENT}as likely: {', '.join(suspect.ties_with)}", "dim")])
@@ -176,7 +176,7 @@ def _change(group: Group, indent: str, width: int) -> Line:
     return [(f"{indent}{title}  ", "path"), (before, "good"), (" → ", "dim"), (after, "bad")]
 
 
-def _size(suspect: Suspect, explanation: Explanation) -> str:
+def size_text(suspect: Suspect, explanation: Explanation) -> str:
     """How large it can be against what is to be explained."""
     slowdown = explanation.symptom.slowdown
     if suspect.largest_ratio is None or slowdown is None or slowdown <= 0:
@@ -231,7 +231,7 @@ def markdown(explanation: Explanation, names: tuple[str, str], everything: bool 
             out += ["", *table(["", "fast", "slow"], rows), ""]
         out += [f"- for: {_plain(e.text)}" for e in suspect.evidence_for]
         out += [f"- against: {_plain(e.text)}" for e in suspect.evidence_against]
-        if size := _size(suspect, explanation):
+        if size := size_text(suspect, explanation):
             out.append(f"- {size}")
         out += [f"- next: {code(shlex.join(command))}" for command in suspect.next[:1]]
     for title, sentences in (

@@ -30,6 +30,15 @@ def _run(run: Run, logs: Path, width: int) -> list[Line]:
     ]  # fmt: skip
     if run.reason:
         lines.append([(f"  {run.reason}", "bad")])
+    lines += [
+        [(f"  {name:{_COLUMN}}", "path"), (shorten(value, max(20, width - _COLUMN - 2)), "")]
+        for name, value in rows(run, logs)
+    ]
+    return lines + [[(f"  ! {warning}", "warn")] for warning in run.warnings]
+
+
+def rows(run: Run, logs: Path | None = None) -> list[tuple[str, str]]:
+    """What is known of a run, but for its outcome: (name, words) pairs; `logs` is the folder of its logs."""
     rows = [("benchmark", shlex.join(run.command)), ("server", shlex.join(run.server))]
     rows += [(f"arm {run.arm}", " ".join(_changed(n, v) for n, v in run.arm_environment.items()))]
     rows += [("added to the environment", " ".join(f"{n}={v}" for n, v in run.added.items()))]
@@ -40,13 +49,9 @@ def _run(run: Run, logs: Path, width: int) -> list[Line]:
     rows += [(m.name, f"{m.value:.6g} {m.unit}".rstrip() + f"  ({m.source})") for m in run.metrics]
     rows += [(f"asked: {name}", str(value)) for name, value in run.request.items()]
     rows += [("cost of envsnap", ", ".join(f"{n.removesuffix('_seconds')} {v:.2f} s" for n, v in run.costs.items()))]
-    rows += [("logs" if i == 0 else "", str(p)) for i, p in enumerate(sorted(logs.iterdir()))] if logs.is_dir() else []
-    lines += [
-        [(f"  {name:{_COLUMN}}", "path"), (shorten(value, max(20, width - _COLUMN - 2)), "")]
-        for name, value in rows
-        if value
-    ]
-    return lines + [[(f"  ! {warning}", "warn")] for warning in run.warnings]
+    kept = sorted(logs.iterdir()) if logs and logs.is_dir() else []
+    rows += [("logs" if i == 0 else "", str(p)) for i, p in enumerate(kept)]
+    return [(name, value) for name, value in rows if value]
 
 
 def _changed(name: str, value: str | None) -> str:

@@ -11,7 +11,7 @@ from envsnap.runs.verdict import Design, Outcome
 
 _SHOWN = 8
 
-_TERMS = {
+_TERM_NAMES = {
     "accept_length": "accept length",
     "step_time": "step time",
     "inferred_accept_length": "accept length (inferred)",
@@ -35,15 +35,15 @@ def text(comparison: Comparison) -> list[Line]:
     for judged in comparison.judged[:1]:
         lines += [[(f"  {note}", "dim")] for note in judged.verdict.notes]
         if judged.verdict.suspicious and judged.verdict.outcome is Outcome.UNKNOWN:
-            lines.append([(f"  suspicious: {_settle(judged)}", "warn")])
-    if shares := _moving(comparison):
+            lines.append([(f"  suspicious: {settle(judged)}", "warn")])
+    if shares := moving(comparison):
         lines += [[], [("speed of one stream", "title")]]
         lines += [_share(share) for share in shares]
     lines += [[(f"! {note}", "warn")] for note in comparison.notes]
     return lines
 
 
-def _settle(judged: Judged) -> str:
+def settle(judged: Judged) -> str:
     """What would settle a gap that may be one."""
     if judged.verdict.design is Design.INTERLEAVED:
         return f"repeat with more pairs, envsnap run --a … --b … -n {2 * judged.verdict.n_a} -- BENCHMARK"
@@ -64,27 +64,38 @@ def _metric(judged: Judged) -> Line:
     return [
         (f"{verdict.outcome.value.upper():9}", style),
         (f" {judged.metric.name}  ", "path"),
-        (f"{_middle(judged.a)} → {_middle(judged.b)}{unit}  ×{verdict.ratio:.3f}{interval}", ""),
+        (f"{middle(judged.a)} → {middle(judged.b)}{unit}  ×{verdict.ratio:.3f}{interval}", ""),
         (f"  n = {verdict.n_a}, {verdict.n_b}", "dim"),
     ]
 
 
-def _middle(values: tuple[float, ...]) -> str:
-    """The geometric mean, of which the ratio is one."""
+def middle(values: tuple[float, ...]) -> str:
+    """The geometric mean of a side's figures, of which the ratio is one."""
     from statistics import geometric_mean
 
     return f"{geometric_mean(values):.4g}"
 
 
-def _moving(comparison: Comparison) -> list[Share]:
+def term_name(term: str) -> str:
+    """A term of the speed model in words."""
+    return _TERM_NAMES.get(term, term)
+
+
+def moving(comparison: Comparison) -> list[Share]:
+    """The terms that say something: those that moved, and those that were measured."""
     return [s for s in comparison.shares if abs(s.log_change) > 1e-4 or s.before]
 
 
-def _share(share: Share) -> Line:
-    name = _TERMS.get(share.term, share.term)
-    figures = f"{share.before:.4g} → {share.after:.4g}" if share.before is not None and share.after is not None else ""
+def part_text(share: Share) -> str:
+    """A term's part of the change; empty where nothing changed."""
     # NOTE: + 0.0 makes a zero of what would be shown as -0.
-    part = f"{round(share.share, 2) + 0.0:7.0%} of the change" if share.share is not None else ""
+    return f"{round(share.share, 2) + 0.0:.0%}" if share.share is not None else ""
+
+
+def _share(share: Share) -> Line:
+    name = term_name(share.term)
+    figures = f"{share.before:.4g} → {share.after:.4g}" if share.before is not None and share.after is not None else ""
+    part = f"{part_text(share):>7} of the change" if share.share is not None else ""
     return [(f"  {name:26}", "path"), (f"{figures:24}{part}", "")]
 
 
@@ -98,8 +109,8 @@ def markdown(comparison: Comparison) -> str:
             [
                 v.outcome.value.upper(),
                 code(judged.metric.name),
-                _middle(judged.a),
-                _middle(judged.b),
+                middle(judged.a),
+                middle(judged.b),
                 f"{v.ratio:.3f}",
                 interval,
             ]
@@ -112,8 +123,8 @@ def markdown(comparison: Comparison) -> str:
             "",
             comparison.judged[0].verdict.reason,
         ]
-    if shares := _moving(comparison):
-        cells = [[_TERMS.get(s.term, s.term), f"{s.share:.0%}" if s.share is not None else ""] for s in shares]
+    if shares := moving(comparison):
+        cells = [[term_name(s.term), f"{s.share:.0%}" if s.share is not None else ""] for s in shares]
         out += ["", *table(["term", "of the change"], cells)]
     out += [f"- {note}" for note in comparison.notes]
     return "\n".join(out) + "\n"

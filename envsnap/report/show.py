@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from envsnap.collectors import collector, key_for, keys, sections
 from envsnap.fold import fold
@@ -20,21 +20,22 @@ def text(snapshot: Snapshot, patterns: Sequence[str], width: int, everything: bo
     """The readings for people, those that are alike folded, long values cut unless `everything`."""
     lines: list[Line] = []
     for name, section in sorted(snapshot.sections.items()):
-        rows = _values(section, patterns) + _absent(section, patterns)
+        rows = _values(section, patterns) + absent_rows(section, patterns)
         if not rows and (patterns or section.status == "ok"):
             continue
         state = "" if section.status == "ok" else f"  {section.status}: {section.reason}"
         if not section.complete and section.status == "ok":
             state = "  incomplete"
         lines += [[]] if lines else []
-        lines.append([(name, "title"), (f"  {_title(name)}", "dim"), (state, "warn")])
+        lines.append([(name, "title"), (f"  {section_title(name)}", "dim"), (state, "warn")])
         column = min(_PATH_COLUMN, max((len(title) for title, _, _ in rows), default=0))
         for title, words, style in rows:
             lines += _row(title, words, style, column, 1 << 20 if everything else width)
     return lines
 
 
-def _title(name: str) -> str:
+def section_title(name: str) -> str:
+    """What a section is about, in a few words."""
     if name not in sections():
         return "not known to this version of envsnap"
     return (collector(name).__doc__ or "").split("\n")[0]
@@ -55,20 +56,24 @@ def _wanted(path: str, patterns: Sequence[str]) -> bool:
 
 
 def _values(section: Section, patterns: Sequence[str]) -> list[tuple[str, str, str]]:
+    return [(*row, "") for row in folded({p: v for p, v in section.values.items() if _wanted(p, patterns)})]
+
+
+def folded(values: Mapping[str, Json]) -> list[tuple[str, str]]:
+    """Values by path in words, in order, alike ones under one title: (title, words) pairs."""
     alike: dict[tuple[str, str], list[str]] = {}
-    for path in sorted(section.values, key=order):
-        if _wanted(path, patterns):
-            same = pattern_of(path), json.dumps(section.values[path], sort_keys=True)
-            alike.setdefault(same, []).append(path)
+    for path in sorted(values, key=order):
+        alike.setdefault((pattern_of(path), json.dumps(values[path], sort_keys=True)), []).append(path)
     rows = []
     for (pattern, _), paths in alike.items():
         declared = keys().get(pattern)
         for title, members in fold(paths, by_name=not (declared and declared.at)):
-            rows.append((title, value_text(key_for(members[0]), section.values[members[0]]), ""))
+            rows.append((title, value_text(key_for(members[0]), values[members[0]])))
     return rows
 
 
-def _absent(section: Section, patterns: Sequence[str]) -> list[tuple[str, str, str]]:
+def absent_rows(section: Section, patterns: Sequence[str] = ()) -> list[tuple[str, str, str]]:
+    """What a section could not read and why, alike ones folded: (title, words, style)."""
     alike: dict[str, list[str]] = {}
     for path, unavailable in section.unavailable.items():
         alike.setdefault(f"unavailable ({unavailable})", []).append(path)
