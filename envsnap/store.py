@@ -165,17 +165,19 @@ class Store:
             raise SnapshotError(f"There is no file and no run named {name!r}{labels}; `envsnap log` lists them.")
         return [self.load(e.id) for e in sorted(chosen, key=lambda e: (e.started_at, e.id))]
 
-    def remove(self, name: str) -> list[str]:
-        """Remove the runs that a name stands for, with their samples, logs and records; returns their ids.
+    def remove(self, *names: str) -> list[str]:
+        """Remove the runs that these names stand for, with their samples, logs and records; returns their ids.
 
-        Texts that no other run shares stay: they are small and may be shared by one that is being written.
-        Raises: SnapshotError, OSError.
+        Where one of the names is not known, nothing is removed. Texts that no other run shares stay: they are small
+        and may be shared by one that is being written. Raises: SnapshotError, OSError.
         """
         from envsnap.runs.run import samples_path
 
-        removed = [e.id for e in _chosen(name, self.entries())]
-        if not removed:
-            raise SnapshotError(f"There is no run named {name!r}; `envsnap log` lists them.")
+        entries = self.entries()
+        chosen = {name: [e.id for e in _chosen(name, entries)] for name in names}
+        if unknown := [name for name, ids in chosen.items() if not ids]:
+            raise SnapshotError(f"There is no run named {unknown[0]!r}; `envsnap log` lists them.")
+        removed = list(dict.fromkeys(run_id for ids in chosen.values() for run_id in ids))
         for run_id in removed:
             path = self.runs / f"{run_id}.json.gz"
             path.unlink(missing_ok=True)

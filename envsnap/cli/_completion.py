@@ -146,5 +146,5 @@ VALUES: Mapping[str, Completer] = {
 }
 """What can stand for a metavar, by its name."""
 
-FREE = frozenset("ARM CMD N N,… NAME NAME=RE P RE RUNS S STORY SUSPECT TEXT URL".split())  # noqa: SIM905
+FREE = frozenset("ARM CMD N N,… NAME NAME=RE P PREFIX RE RUNS S STORY SUSPECT TEXT URL".split())  # noqa: SIM905
 """Metavars that stand for what nobody can guess."""

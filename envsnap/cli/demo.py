@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 from envsnap.cli import EXIT_OK, Trouble
+from envsnap.cli import _arguments as shared
 
 EXAMPLE = "envsnap demo"
 
@@ -18,6 +19,7 @@ EXAMPLE = "envsnap demo"
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
     parser.add_argument("--all", action="store_true", help="cut nothing")
+    shared.add_format(parser, "json")
 
 
 def limit(args: Any) -> float:
@@ -28,13 +30,14 @@ def limit(args: Any) -> float:
 def run(args: Any) -> int:
     """Measure twice and compare."""
     from envsnap import demo
-    from envsnap.cli._output import emit
+    from envsnap.cli._output import emit, emit_json
     from envsnap.diff import diff
     from envsnap.report import diff as report
+    from envsnap.report import done
     from envsnap.report.lines import width_of
 
     def tell(text: str) -> None:
-        print(text, flush=True)
+        print(text, flush=True, file=sys.stderr if args.format == "json" else sys.stdout)
 
     try:
         with demo.stage() as folder:
@@ -48,7 +51,11 @@ def run(args: Any) -> int:
     except demo.DemoError as error:
         raise Trouble(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
     sides = report.Sides(("fast", "slow"), (fast.snapshot, slow.snapshot))
-    emit(report.text(diff(*sides.snapshots), sides, width_of(sys.stdout), args.all))
+    found = diff(*sides.snapshots)
+    if args.format == "json":
+        emit_json(done.demonstration((fast.speed, slow.speed), demo.PLANTED, report.as_json(found, sides)))
+        return EXIT_OK
+    emit(report.text(found, sides, width_of(sys.stdout), args.all))
     planted = ", ".join(f"{name}={value}" for name, value in demo.PLANTED.items())
     tell(f"\nPlanted was {planted}, in the environment of the launcher alone: this shell never had it, the ranks did.")
     return EXIT_OK

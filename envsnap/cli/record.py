@@ -24,6 +24,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
     parser.add_argument("folder", metavar="DIR", help="where to write; empty, new, or a recorded machine")
     shared.add_capture(parser)
+    shared.add_format(parser, "json")
 
 
 def run(args: Any) -> int:
@@ -37,6 +38,12 @@ def run(args: Any) -> int:
         recorded = record(folder, shared.scope_of(args), deadline=args.deadline, redactor=redactor)
     except OSError as error:
         raise Trouble(f"Cannot write {error.filename or folder}: {error.strerror}.") from error
+    if args.format == "json":
+        from envsnap.cli._output import emit_json
+        from envsnap.report.done import recording
+
+        emit_json(recording(str(folder), recorded))
+        return EXIT_OK
     print(f"envsnap: {recorded.calls} calls, {recorded.secrets} secrets replaced.", file=sys.stderr)
     if recorded.late:
         print(f"envsnap: {recorded.late} more secrets show only on replay: do not publish it.", file=sys.stderr)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from envsnap.cli import EXIT_OK, Trouble
+from envsnap.cli import _arguments as shared
 
 EXAMPLE = "envsnap share before.json -o public.json"
 
@@ -23,15 +24,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", default="", help="where to write; - is standard output (default: SNAP.shared)"
     )
+    shared.add_format(parser, "json")
 
 
 def run(args: Any) -> int:
     """Write the copy."""
+    from envsnap.cli._output import emit_json
+    from envsnap.report import done
     from envsnap.share import left_over, share
     from envsnap.snapshot import dumps, load, write
 
-    copy = share(load(args.snapshot))
     target = args.output or _beside(args.snapshot)
+    if target == "-" and args.format == "json":
+        raise Trouble("The copy and --format json would both go to standard output; name a file with -o.")
+    copy = share(load(args.snapshot))
     if target == "-":
         sys.stdout.write(dumps(copy))
         return EXIT_OK
@@ -39,7 +45,11 @@ def run(args: Any) -> int:
         write(copy, target)
     except OSError as error:
         raise Trouble(f"Cannot write {target}: {error.strerror or error}.") from error
-    if free := left_over(copy):
+    free = left_over(copy)
+    if args.format == "json":
+        emit_json(done.shared(target, free))
+        return EXIT_OK
+    if free:
         shown = ", ".join(free[:6]) + (f" and {len(free) - 6} more" if len(free) > 6 else "")
         print(f"envsnap: look over before you publish: {shown}", file=sys.stderr)
     print(target)
