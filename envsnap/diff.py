@@ -230,7 +230,8 @@ def _differ(a: Snapshot, b: Snapshot, path: str) -> bool:
 
 
 def _without_pids(scope: Mapping[str, Json]) -> dict[str, Json]:
-    return {name: value for name, value in scope.items() if name != "pids"}
+    """What was asked for: neither which processes that were, nor the dumps that something was imported from."""
+    return {name: value for name, value in scope.items() if name not in ("pids", "imported")}
 
 
 def _notes(a: Snapshot, b: Snapshot) -> Iterable[str]:
@@ -242,7 +243,8 @@ def _notes(a: Snapshot, b: Snapshot) -> Iterable[str]:
         yield "The machine was rebooted in between."
     if a.moment != b.moment:
         yield f"A was taken at the moment {a.moment!r}, B at {b.moment!r}."
-    if _without_pids(a.scope) != _without_pids(b.scope):
+    asked = _without_pids(a.scope), _without_pids(b.scope)
+    if asked[0] != asked[1] and not ("imported" in a.scope or "imported" in b.scope):
         yield "A and B were captured with different scopes (processes, repositories, models)."
     one, two = a.redaction.get("key_id"), b.redaction.get("key_id")
     if one != two and one and two:

@@ -50,7 +50,7 @@ def load_json(source: str | Path) -> Json:
     """The JSON document in a file, or on standard input for `-`. Raises: SnapshotError."""
     name = name_of(source)
     try:
-        data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1) if str(source) == "-" else _read_file(source)
+        data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1) if str(source) == "-" else read_file(source)
     except OSError as error:
         raise SnapshotError(f"Cannot read {name}: {error.strerror}.") from error
     except ValueError as error:
@@ -63,7 +63,7 @@ def name_of(source: str | Path) -> str:
     return "standard input" if str(source) == "-" else str(source)
 
 
-def _read_file(source: str | Path) -> bytes:
+def read_file(source: str | Path) -> bytes:
     """The bytes of a regular file, at most one more than a snapshot may have; never waits on a FIFO."""
     if not stat.S_ISREG(os.stat(source).st_mode):
         raise SnapshotError(f"{source} is not a regular file; for a pipe use -.")

@@ -19,11 +19,12 @@ from envsnap.reading import Json, Why
 from envsnap.report import formats
 from envsnap.report.done import DONE_FORMATS
 from envsnap.report.formats import array, record
+from envsnap.report.import_formats import IMPORT_FORMATS
 from envsnap.report.run_formats import RUN_FORMATS
 from envsnap.snapshot import FORMAT, STATUSES, VERSION
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-FORMATS = {**formats.FORMATS, **RUN_FORMATS, **DONE_FORMATS}
+FORMATS = {**formats.FORMATS, **RUN_FORMATS, **DONE_FORMATS, **IMPORT_FORMATS}
 ROOT = f"snapshot.v{VERSION}.json"
 
 _TYPES: dict[Type, dict[str, Json]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,7 @@ DOCUMENTS: dict[str, list[tuple[str, str]]] = {
     "demo": [("demo", "demonstration")],
     "diff": [("diff a.json b.json", "diff"), ("diff first second", "diff")],
     "explain": [("explain first second", "explain")],
+    "import": [("import smi.txt -o imported.json", "import"), ("import --list", "import_kinds")],
     "key": [("key kernel.release", "keys")],
     "log": [("log", "log")],
     "policy": [
@@ -76,6 +78,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             Store(folder).save(make_run(f"g{day}-{index}", f"g{day}", label, started))
     (folder / "good.toml").write_text("[require]\n'os.architecture' = { present = true }\n")
     (folder / "bad.toml").write_text("[require]\n'os.architecure' = 'x'\n")
+    shutil.copy(Path(__file__).parent / "data/h200x2/smi.txt", folder)
     return folder
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import re
 import shlex
 from collections import Counter
@@ -138,7 +137,7 @@ def test_law_collectors_touch_the_machine_through_host_alone(path: Path) -> None
 
 @pytest.mark.parametrize("name", cli.verbs())
 def test_law_a_verb_has_help_and_an_example_that_parses(name: str) -> None:
-    module = importlib.import_module(f"envsnap.cli.{name}")
+    module = cli.module_of(name)
     doc = module.__doc__ or ""
     assert doc.split("\n")[0].endswith("."), "the docstring's first line is the help text"
     words = shlex.split(module.EXAMPLE)
@@ -152,9 +151,9 @@ def test_law_a_verb_has_help_and_an_example_that_parses(name: str) -> None:
 
 @pytest.mark.parametrize("name", cli.verbs())
 def test_law_a_verb_that_captures_is_supervised(name: str) -> None:
-    source = (ROOT / "cli" / f"{name}.py").read_text()
+    source = Path(cli.module_of(name).__file__).read_text()
     if add_capture.__name__ in source:
-        assert hasattr(importlib.import_module(f"envsnap.cli.{name}"), "limit")
+        assert hasattr(cli.module_of(name), "limit")
 
 
 def test_help_shows_every_verb(capsys: pytest.CaptureFixture[str]) -> None:

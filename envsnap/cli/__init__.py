@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import keyword
 import os
 import pkgutil
 import sys
@@ -43,7 +44,13 @@ class _Parser(argparse.ArgumentParser):
 
 def verbs() -> list[str]:
     """The names of all verbs, sorted."""
-    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+    # NOTE: a verb that is a word of Python's has an underscore behind its module's name.
+    return sorted(m.name.removesuffix("_") for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+
+
+def module_of(verb: str | None) -> Any:
+    """The module of a verb."""
+    return importlib.import_module(f"{__name__}.{verb}{'_' if keyword.iskeyword(verb or '') else ''}")
 
 
 def parser(only: str | None = None) -> argparse.ArgumentParser:
@@ -59,7 +66,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"envsnap {__version__}")
     sub = top.add_subparsers(dest="verb", metavar="VERB", parser_class=_Parser)
     for name in [only] if only else verbs():
-        module = importlib.import_module(f"{__name__}.{name}")
+        module = module_of(name)
         doc = module.__doc__ or ""
         verb = sub.add_parser(
             name,
@@ -111,7 +118,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
     if first is not None and first not in verbs():
         raise Trouble(f"There is no verb {first!r}{did_you_mean(first, verbs())}", ["envsnap", "--help"])
     command: list[str] = []
-    if "--" in arguments and getattr(importlib.import_module(f"{__name__}.{first}"), "TAKES_COMMAND", False):
+    if "--" in arguments and getattr(module_of(first), "TAKES_COMMAND", False):
         at = arguments.index("--")
         arguments, command = arguments[:at], list(arguments[at + 1 :])
     top = parser(first)

@@ -12,7 +12,7 @@ from envsnap.reading import Found, Json, Unavailable, Value, Why
 MAX_RANKS = 256
 MAX_STEPS = 100_000
 
-_NOT_ARGUMENTS = (
+NOT_ARGUMENTS = (
     "status", "max_total_num_tokens", "max_req_input_len", "internal_states", "version", "kv_events",
     "kv_event_sources", "startup_time", "hicache_object_layout", "launch_command", "frontend", "env_vars",
     "world_size", "custom_sigquit_handler",
@@ -24,7 +24,7 @@ _GIB = 1 << 30
 
 def readings(body: dict[str, Json]) -> Iterator[tuple[str, Found]]:
     """Of the server, and of each of its data-parallel ranks."""
-    arguments = {n: v for n, v in body.items() if n not in _NOT_ARGUMENTS and not n.startswith("_")}
+    arguments = {n: v for n, v in body.items() if n not in NOT_ARGUMENTS and not n.startswith("_")}
     for name in ("version", "status"):
         if isinstance(body.get(name), str):
             yield f".{name}", Value(body[name])

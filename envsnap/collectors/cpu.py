@@ -201,7 +201,12 @@ def _field(first: dict[str, str], name: str) -> str:
 
 
 def _fast(first: dict[str, str], name: str) -> list[str]:
-    return sorted({flag for flag in _field(first, name).split() if _FAST.match(flag)})
+    return fast_flags(_field(first, name))
+
+
+def fast_flags(listed: str) -> list[str]:
+    """Of a list of CPU flags those that speed depends on, sorted."""
+    return sorted({flag for flag in listed.split() if _FAST.match(flag)})
 
 
 # -- sysfs ----------------------------------------------------------------------------------------------------

@@ -71,6 +71,11 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
         raise
     lines = [str(line) for line in log["lines"]]
     yield REACHES_BOOT.pattern, Value(log["first"] == 0)
+    yield from counts(lines)
+
+
+def counts(lines: list[str]) -> Iterator[tuple[str, Found]]:
+    """How often each trouble is reported in lines of the kernel's log."""
     for key, pattern in ((XID, _XID), (SXID, _SXID)):
         numbers = Counter(found.group(1) for line in lines if (found := re.search(pattern, line)))
         for number, count in sorted(numbers.items(), key=lambda item: int(item[0])):

@@ -174,10 +174,11 @@ def _logs(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     yield "nccl.log.rank_count", Value(len(log.ranks))
     yield "nccl.log.unread_count", Value(log.other_lines)
     for number, rank in sorted(log.ranks.items()):
-        yield from _rank(number, rank)
+        yield from rank_readings(number, rank)
 
 
-def _rank(number: int, rank: nccl_log.Rank) -> Iterator[tuple[str, Found]]:
+def rank_readings(number: int, rank: nccl_log.Rank) -> Iterator[tuple[str, Found]]:
+    """What a log says of a rank."""
     single: dict[str, Json] = {
         "version": rank.version or None,
         "cuda_driver": rank.cuda_driver,

@@ -1,0 +1,178 @@
+"""A text that somebody pasted: read within bounds, without what mail, markdown, terminals and log drivers add to it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from envsnap.jsonfile import MAX_FILE_BYTES, SnapshotError, name_of, read_file
+from envsnap.reading import Json
+
+MAX_LINE = 1 << 20
+"""A longer line is left out, unless it is part of a JSON document."""
+MAX_LINES = 2_000_000
+MAX_DOCUMENTS = 5_000
+
+_BREAK = re.compile(r"\r\n|\n|\r")
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\^_])")
+_QUOTE = re.compile(r"(?:> ?){1,8}")
+_STAMP = re.compile(
+    r"(?:\[pod/[\w./-]{1,200}\] )?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) ?"
+    r"|\[pod/[\w./-]{1,200}\] |[\w.-]{1,100} +\| (?=\S)"
+)
+"""What `kubectl logs --timestamps --prefix`, `docker logs -t` and `docker compose logs` put before each line."""
+_TAG = r"</?(?:details|summary|pre|code|p|br|div|hr|b|h[1-6])(?: [^<>]{0,100})?/?>"
+_MARKUP = re.compile(rf"\s*(?:(?:```|~~~)[\w.+-]*|(?:{_TAG}\s*)+(?:[^<>]{{0,200}}(?:{_TAG}\s*)+)?)\s*\Z", re.I)
+_OPENING = re.compile(r'\s*(?:\{\s*(?:"|\Z)|\[\s*(?:\{|\Z))')
+_WHERE_IT_ENDS = 64
+
+
+@dataclass(frozen=True)
+class Text:
+    """`lines` are cleaned, one for each of the original; those of a JSON document and markup are empty.
+
+    `documents` are JSON objects and arrays by the lines that they take up. `cut` is the number of the last line where
+    that has no end, so that it may be cut short: it is not in `lines`, else None. `filled` are the numbers of lines
+    that say anything.
+    """
+
+    name: str
+    lines: list[str]
+    documents: dict[range, Json] = field(default_factory=dict)
+    filled: frozenset[int] = frozenset()
+    cut: int | None = None
+
+
+def read_bytes(source: str | Path) -> bytes:
+    """The bytes of a regular file or of standard input (`-`), unpacked where they are gzip. Raises: SnapshotError.
+
+    A gzip file that is cut short gives what it holds; neither form gives more than a snapshot may have.
+    """
+    name = name_of(source)
+    try:
+        data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1) if str(source) == "-" else read_file(source)
+    except OSError as error:
+        raise SnapshotError(f"Cannot read {name}: {error.strerror}.") from error
+    except ValueError as error:
+        raise SnapshotError(f"Cannot read {name}: not a valid file name.") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise SnapshotError(f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB.")
+    return _unpacked(data, name) if data[:2] == b"\x1f\x8b" else data
+
+
+def _unpacked(data: bytes, name: str) -> bytes:
+    """All members of a gzip file: nvidia-bug-report.sh appends one a section."""
+    parts: list[bytes] = []
+    left = MAX_FILE_BYTES + 1
+    while data[:2] == b"\x1f\x8b" and left > 0:
+        inflate = zlib.decompressobj(31)
+        try:
+            parts.append(inflate.decompress(data, left))
+        except zlib.error as error:
+            if not parts:
+                raise SnapshotError(f"{name} is no gzip file that can be read.") from error
+            break
+        left -= len(parts[-1])
+        data = inflate.unused_data
+    if left <= 0:
+        raise SnapshotError(f"{name} holds more than {MAX_FILE_BYTES >> 20} MiB when it is unpacked.")
+    return b"".join(parts)
+
+
+def text_of(data: bytes, name: str) -> Text:
+    """What a file's bytes say. Never raises for its content."""
+    return clean(_decoded(data), name)
+
+
+def _decoded(data: bytes) -> str:
+    for mark, encoding in ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig")):
+        if data.startswith(mark):
+            return data.decode(encoding, "replace")
+    return data.decode("utf-8", "replace")
+
+
+def clean(text: str, name: str = "text") -> Text:
+    """A pasted text, line by line."""
+    lines = [_cleaned(line) for line in _BREAK.split(text, MAX_LINES)[:MAX_LINES]]
+    ended = not lines[-1]
+    markup = {number for number, line in enumerate(lines) if line and _MARKUP.match(line)}
+    kept = ["" if number in markup else line for number, line in enumerate(lines)]
+    filled = frozenset(number for number, line in enumerate(kept) if line.strip())
+    documents = dict(_documents(kept))
+    for taken in documents:
+        kept[taken.start : taken.stop] = [""] * len(taken)
+    kept = ["" if len(line) > MAX_LINE else line for line in kept]
+    last = len(kept) - 1
+    cut = last if not ended and kept[last].strip() else None
+    if cut is not None:
+        kept[cut] = ""
+    return Text(name, kept, documents, filled, cut)
+
+
+def _cleaned(line: str) -> str:
+    if "\x1b" in line:
+        line = _ESCAPE.sub("", line)
+    if line.startswith(">") and (match := _QUOTE.match(line)):
+        line = line[match.end() :]
+    if match := _STAMP.match(line):
+        line = line[match.end() :]
+    return line
+
+
+def _documents(lines: list[str]) -> Iterator[tuple[range, Json]]:
+    """Each JSON object or array that begins at the start of a line and ends at the end of one."""
+    decoder = json.JSONDecoder(parse_int=_integer)
+    number, tried = 0, 0
+    while number < len(lines) and tried < MAX_DOCUMENTS:
+        if not _OPENING.match(lines[number][:_WHERE_IT_ENDS]):
+            number += 1
+            continue
+        tried += 1
+        found = _document(decoder, lines, number)
+        if found is None:
+            number += 1
+        else:
+            yield found
+            number = found[0].stop
+
+
+def _integer(text: str) -> int:
+    """NOTE: turning a million digits into a number takes minutes, which not every Python refuses."""
+    if len(text) > 400:
+        raise ValueError("too large a number")
+    return int(text)
+
+
+def _document(decoder: json.JSONDecoder, lines: list[str], start: int) -> tuple[range, Json] | None:
+    # Most documents take one line; one that takes many is joined only as far as blank lines or its size allow.
+    for stop in (start + 1, _end_of_document(lines, start)):
+        text = "\n".join(lines[start:stop])
+        begin = len(text) - len(text.lstrip())
+        try:
+            document, end = decoder.raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            continue
+        rest = text[end:]
+        if rest.partition("\n")[0].strip():
+            return None
+        return range(start, start + text.count("\n", 0, end) + 1), document
+    return None
+
+
+def _end_of_document(lines: list[str], start: int) -> int:
+    """One past the line that closes what `start` opened, by its indentation; at most so far as a document may go."""
+    indent = len(lines[start]) - len(lines[start].lstrip())
+    closing = {" " * indent + end for end in ("}", "]")}
+    size = 0
+    for number in range(start + 1, len(lines)):
+        size += len(lines[number])
+        if lines[number].rstrip() in closing:
+            return number + 1
+        if size > MAX_FILE_BYTES:
+            break
+    return start + 1
