@@ -10,6 +10,7 @@ from envsnap.report.formats import COUNT, NUMBER, STRING, Schema, array, by_name
 
 if TYPE_CHECKING:
     from envsnap.recording import Recorded
+    from envsnap.report.page import Content
 
 DONE_FORMATS: dict[str, Schema] = {
     "recording": document(
@@ -51,6 +52,16 @@ DONE_FORMATS: dict[str, Schema] = {
                     }
                 )
             )
+        },
+    ),
+    "page": document(
+        "page",
+        {
+            "file": STRING,
+            "bytes": COUNT,
+            "sides": {**array(STRING), "description": "What the page is about: one side, or two."},
+            "headline": {"type": ["string", "null"], "description": "What it comes to; null for one side."},
+            "sampled_runs": {**array(STRING), "description": "Runs whose samples over time are drawn."},
         },
     ),
     "demonstration": document(
@@ -98,6 +109,21 @@ def policies(found: Mapping[str, int | list[str]]) -> dict[str, Json]:
         for name, result in found.items()
     ]
     return {"format": "envsnap.policies", "version": 1, "files": files}
+
+
+def page(file: str, size: int, content: Content) -> dict[str, Json]:
+    """A page that was written; what it holds is told by `envsnap diff` and `envsnap explain`."""
+    from envsnap.report.explain import headline
+
+    return {
+        "format": "envsnap.page",
+        "version": 1,
+        "file": file,
+        "bytes": size,
+        "sides": list(content.names),
+        "headline": headline(content.explanation) if content.explanation else None,
+        "sampled_runs": sorted(content.samples),
+    }
 
 
 def demonstration(speeds: tuple[float, float], planted: Mapping[str, str], diff: Json) -> dict[str, Json]:

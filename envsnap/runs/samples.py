@@ -221,9 +221,9 @@ def section(samples: Columns, window: tuple[float, float] | None, seconds: float
         "during.host.sampler_cpu_percent": round(cpu_percent, 3),
     }
     values.update(_gauges("host", "", inside))
-    for gpu in _instances(samples, "gpu"):
+    for gpu in instances(samples, "gpu"):
         values.update(_gpu(gpu, inside, samples))
-    for worker in _instances(samples, "worker"):
+    for worker in instances(samples, "worker"):
         values.update(_gauges("worker", worker, inside))
         cpus = {str(c) for c in inside.columns.get(f"worker[{worker}].cpu", ()) if c is not None}
         if cpus:
@@ -231,7 +231,7 @@ def section(samples: Columns, window: tuple[float, float] | None, seconds: float
     return Section("ok", True, seconds, METHOD, values=values)
 
 
-def _instances(samples: Columns, owner: str) -> list[str]:
+def instances(samples: Columns, owner: str) -> list[str]:
     """The instances of `gpu[…]` or `worker[…]` among the columns, as written there."""
     start = f"{owner}["
     return list(dict.fromkeys(n[len(start) : n.rindex("].")] for n in samples.columns if n.startswith(start)))

@@ -93,11 +93,11 @@ class Propagation:
     attributes: tuple[Row, ...]
 
 
-def propagation(snapshot: Snapshot) -> Propagation:
-    """Follow every variable through the processes that a snapshot holds; no processes: no rows."""
+def propagation(snapshot: Snapshot, also: Iterable[str] = ()) -> Propagation:
+    """Follow every variable through the processes that a snapshot holds, and those named; no processes: no rows."""
     parents = _parents(snapshot)
     processes = _in_order(parents)
-    names = sorted({instances_of(path)[1] for path in snapshot.paths if _is_variable(path)})
+    names = sorted({*variables_of(snapshot), *(also if processes else ())})
     view = _View(snapshot, processes, parents)
     variables = [view.variable(name) for name in names]
     attributes = [view.attribute(name) for name in ATTRIBUTES]
@@ -107,6 +107,11 @@ def propagation(snapshot: Snapshot) -> Propagation:
         tuple(sorted(variables, key=_urgency)),
         tuple(row for row in attributes if any(c.state is not State.UNSET for c in row.cells.values())),
     )
+
+
+def variables_of(snapshot: Snapshot) -> set[str]:
+    """The names of all variables that some process has or had."""
+    return {instances_of(path)[1] for path in snapshot.paths if _is_variable(path)}
 
 
 def _is_variable(path: str) -> bool:
