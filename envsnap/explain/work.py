@@ -9,6 +9,7 @@ from envsnap.explain.setting import options
 from envsnap.explain.story import Facts
 from envsnap.keys import Effect, Key, Kind, Lever, Type, path_of
 from envsnap.reading import Json, Reading, Unknown, Unset, Value
+from envsnap.runs.compare import told_of_both
 from envsnap.runs.run import Run
 
 REQUEST = Key(
@@ -29,7 +30,7 @@ def asked_otherwise(fast: Facts, slow: Facts) -> Iterator[Change]:
     if one is None or two is None:
         return
     # NOTE: what a side did not record of its request is unknown, and nothing asked otherwise.
-    for name in sorted({*one.request, *two.request}):
+    for name in sorted(told_of_both(one, two)):
         if one.request and two.request and one.request.get(name) != two.request.get(name):
             yield _change(name, one.request, two.request)
     if not (one.request and two.request):

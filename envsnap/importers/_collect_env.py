@@ -13,6 +13,9 @@ from envsnap.reading import Json
 
 Readings = Iterator[tuple[str, Json]]
 
+SAYS_NOTHING = "CUDA_MODULE_LOADING=LAZY"
+"""NOTE: torch sets it itself, to what is the default, so that reports of torch's and vLLM's show it."""
+
 _LABEL = re.compile(r"\s*([A-Za-z][\w ./()-]{0,60}?)\s*:(?: (.*))?\Z")
 _GPU = re.compile(r"\s*(?:GPU models and configuration\s*: )?GPU (\d{1,3}): (\S.*?)(?: \(UUID: [^)]*\))?\s*\Z")
 _PIP = re.compile(rf"\s*\[pip3?\] ([A-Za-z0-9][\w.-]{{0,100}})==({_packages.VERSION})\s*\Z")

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 
 from envsnap.importers import vllm_collect_env
+from envsnap.importers._collect_env import SAYS_NOTHING
 from envsnap.importers._sheet import Sheet
 from envsnap.importers._text import Text
 from envsnap.keys import path_of
@@ -42,5 +43,7 @@ def recognise(text: Text) -> Iterator[range]:
 def read(text: Text, lines: range, sheet: Sheet) -> None:
     """Readings of `env[]`."""
     for number in lines:
-        if match := _VARIABLE.match(text.lines[number]):
+        if text.lines[number].strip() == SAYS_NOTHING:
+            sheet.drop(number)
+        elif match := _VARIABLE.match(text.lines[number]):
             sheet.value(number, path_of("env[]", match[1]), match[2])

@@ -33,6 +33,7 @@ _BEGIN = re.compile(
 _END = re.compile(r"Capture (?:target (?:decode|verify) CUDA|cuda) graph end\b")
 _NCCL = re.compile(r"sglang is using nccl==(\d+\.\d+\.\d+)\s*\Z")
 _CAPACITY = re.compile(r"max_total_num_tokens=(\d{1,12}), ")
+_UNREADABLE = "its line of arguments is cut or cannot be read"
 _MARKS = ("server_args=ServerArgs", "Decode batch", "Prefill batch", "Init torch distributed", "Load weight",
           "The server is fired up")  # fmt: skip
 _ANY = re.compile("|".join(re.escape(mark) for mark in _MARKS))
@@ -59,6 +60,8 @@ def read(text: Text, lines: range, sheet: Sheet) -> None:
         said = match[3]
         if arguments := _ARGUMENTS.match(said):
             algorithms.add(_put_arguments(sheet, number, arguments[1]))
+        elif said.startswith("server_args="):
+            sheet.notes.append(_UNREADABLE)
         elif decoding := _DECODE.match(said):
             if interval := _interval(int(decoding[1]), said):
                 intervals.append((number, interval))
@@ -80,7 +83,7 @@ def _put_arguments(sheet: Sheet, number: int, text: str) -> object:
     try:
         arguments = _arguments.call(text)
     except _arguments.Unreadable:
-        sheet.notes.append("its line of arguments cannot be read")
+        sheet.notes.append(_UNREADABLE)
         return "?"
     for name, value in named({n: v for n, v in arguments.items() if n not in NOT_ARGUMENTS}):
         sheet.value(number, path_of("server[].argument[]", 0, name), value)

@@ -1,7 +1,7 @@
 """vLLM collect_env.
 
 Seen: public reports of 0.3 to 0.8, in torch's form, and of 0.9 to 0.23, under banners. Its parts of lscpu and of
-`nvidia-smi topo -m` are read as theirs. CUDA_MODULE_LOADING among its variables is left out: torch sets it itself.
+`nvidia-smi topo -m` are read as theirs.
 
 Untested: reports of ROCm, TPU and CPU builds.
 """
@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 
 from envsnap.importers import _collect_env
+from envsnap.importers._collect_env import SAYS_NOTHING
 from envsnap.importers._sheet import Sheet
 from envsnap.importers._text import Text
 from envsnap.keys import path_of
@@ -19,7 +20,6 @@ from envsnap.keys import path_of
 _START = re.compile(r"\s*(?:System Info|PyTorch version\s*: .*)\Z")
 _VLLM = re.compile(r"\s*vLLM Version\s*: ")
 _VARIABLE = re.compile(r"\s*([A-Z][A-Z0-9_]{2,80})=(.*)\Z")
-_SET_BY_TORCH = "CUDA_MODULE_LOADING"
 
 
 def recognise(text: Text) -> Iterator[range]:
@@ -42,7 +42,7 @@ def read(text: Text, lines: range, sheet: Sheet) -> None:
     after = next((n for n in lines if _VLLM.match(text.lines[n])), lines.stop)
     for number in range(after + 1, lines.stop):
         if match := _VARIABLE.match(text.lines[number]):
-            if match[1] == _SET_BY_TORCH:
+            if match[0].strip() == SAYS_NOTHING:
                 sheet.drop(number)
             else:
                 sheet.value(number, path_of("env[]", match[1]), match[2].rstrip())
