@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -10,9 +11,16 @@ from envsnap import collectors
 from tests import probe
 from tests.processes import Spawn
 
+COLOURS = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE")
+
 
 def pytest_configure() -> None:
-    """A suite that was started in the background ignores signals, which the programs it starts would inherit."""
+    """Programs are started as on a plain terminal.
+
+    A suite that was started in the background ignores signals, which the programs it starts would inherit.
+    """
+    for name in COLOURS:
+        os.environ.pop(name, None)
     for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, default)

@@ -281,7 +281,7 @@ def on_terminal(*arguments: str, cwd: Path, **env: str) -> str:
     leader, follower = pty.openpty()
     try:
         command = [sys.executable, "-m", "envsnap", *arguments]
-        full = {**{k: v for k, v in os.environ.items() if k != "NO_COLOR"}, "TERM": "xterm", **env}
+        full = {**os.environ, "TERM": "xterm", **env}
         subprocess.run(command, cwd=cwd, stdout=follower, stderr=follower, env=full, timeout=60)
         os.close(follower)
         shown = b""
@@ -297,11 +297,37 @@ def on_terminal(*arguments: str, cwd: Path, **env: str) -> str:
 COLOUR = re.compile(r"\x1b\[\d+m")
 
 
-def test_colour_is_for_terminals_that_want_it(files: Path) -> None:
-    assert COLOUR.search(on_terminal("diff", "good.json", "bad.json", cwd=files))
-    assert not COLOUR.search(on_terminal("diff", "good.json", "bad.json", cwd=files, NO_COLOR="1"))
-    assert not COLOUR.search(on_terminal("diff", "good.json", "bad.json", cwd=files, TERM="dumb"))
-    assert "\x1b" not in envsnap("diff", "good.json", "bad.json", cwd=files).stdout
+@pytest.mark.parametrize(
+    ("env", "terminal", "pipe"),
+    [
+        ({}, True, False),
+        ({"TERM": "dumb"}, False, False),
+        ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, True, False),
+        ({"NO_COLOR": "1"}, False, False),
+        ({"NO_COLOR": ""}, True, False),
+        ({"CLICOLOR": "0"}, False, False),
+        ({"CLICOLOR": "1"}, True, False),
+        ({"CLICOLOR_FORCE": "1"}, True, True),
+        ({"CLICOLOR_FORCE": "0"}, True, False),
+        ({"CLICOLOR_FORCE": "1", "CLICOLOR": "0"}, True, True),
+        ({"FORCE_COLOR": "1"}, True, True),
+        ({"FORCE_COLOR": "0"}, True, False),
+        ({"FORCE_COLOR": "3", "TERM": "dumb"}, True, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False, False),
+    ],
+    ids=str,
+)
+def test_colour_is_for_who_wants_it(files: Path, env: dict[str, str], terminal: bool, pipe: bool) -> None:
+    command = ("diff", "good.json", "bad.json")
+    assert bool(COLOUR.search(on_terminal(*command, cwd=files, **env))) is terminal
+    assert bool(COLOUR.search(envsnap(*command, cwd=files, env=env).stdout)) is pipe
+
+
+@pytest.mark.parametrize("form", ["json", "markdown"])
+def test_what_is_read_by_programs_is_never_coloured(files: Path, form: str) -> None:
+    shown = envsnap("diff", "good.json", "bad.json", "--format", form, cwd=files, env={"FORCE_COLOR": "1"})
+    assert "probe.limit_watts" in shown.stdout
+    assert "\x1b" not in shown.stdout + shown.stderr
 
 
 def test_no_escape_reaches_the_terminal_by_whatever_way(files: Path) -> None:
@@ -455,6 +481,7 @@ def test_a_long_capture_shows_on_a_terminal_what_it_waits_for(tmp_path: Path) ->
     progress, summary = shown.rsplit("\r\x1b[K", 1)
     assert "1 s, still reading: kernel" in progress
     assert "still reading" not in summary
+    assert "\x1b" not in on_terminal("capture", "-o", "b.json", "--only", "kernel", cwd=tmp_path, **env, TERM="dumb")
 
 
 @pytest.mark.parametrize("data", [data for data, _ in BAD.values()], ids=BAD)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import sys
 from typing import TYPE_CHECKING, Any
 
 from envsnap.cli import Trouble, did_you_mean
 
 if TYPE_CHECKING:
-    from envsnap.capture import Progress
     from envsnap.redact import Redactor
     from envsnap.scope import Scope
     from envsnap.snapshot import Snapshot
@@ -73,12 +71,12 @@ def scope_of(args: Any) -> Scope:
 def take(args: Any, scope: Scope, only: list[str], redactor: Redactor) -> Snapshot:
     """Capture, with progress on a terminal."""
     from envsnap.capture import capture
+    from envsnap.cli._output import end_passing
 
     snapshot = capture(
-        scope, deadline=args.deadline, only=only, redactor=redactor, progress=_progress(), apart=os.path.exists(DRIVER)
+        scope, deadline=args.deadline, only=only, redactor=redactor, progress=_progress, apart=os.path.exists(DRIVER)
     )
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K")
+    end_passing()
     return snapshot
 
 
@@ -110,13 +108,8 @@ def deadline_limit(args: Any) -> float:
     return float(args.deadline) + MARGIN_SECONDS
 
 
-def _progress() -> Progress | None:
-    if not sys.stderr.isatty():
-        return None
+def _progress(running: list[str], passed: float) -> None:
+    from envsnap.cli._output import tell_passing
 
-    def show(running: list[str], passed: float) -> None:
-        names = ", ".join(running[:6]) + ("…" if len(running) > 6 else "")
-        sys.stderr.write(f"\r\x1b[K{passed:.0f} s, still reading: {names}")
-        sys.stderr.flush()
-
-    return show
+    names = ", ".join(running[:6]) + ("…" if len(running) > 6 else "")
+    tell_passing(f"{passed:.0f} s, still reading: {names}")

@@ -14,7 +14,6 @@ was asked for by --only, could not be had.
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING, Any
 
 from envsnap.cli import EXIT_DIFFERENT, EXIT_OK, EXIT_UNKNOWN, Trouble, did_you_mean
@@ -57,7 +56,7 @@ def run(args: Any) -> int:
     import json
     from pathlib import Path
 
-    from envsnap.cli._output import emit, emit_json
+    from envsnap.cli._output import emit, emit_json, end_passing
     from envsnap.jsonfile import write_atomically
     from envsnap.probe import Busy, run_all
     from envsnap.probe.judge import compare
@@ -67,14 +66,13 @@ def run(args: Any) -> int:
     only = _only(args.only)
     baselines = [load(file) for file in args.baseline]
     try:
-        result = run_all(only, _gpus(args.gpus), args.folder, args.force, args.allow_multicast, _tell())
+        result = run_all(only, _gpus(args.gpus), args.folder, args.force, args.allow_multicast, _measuring)
     except Busy as busy:
         raise Trouble(f"{busy}. Wait until nobody uses it, or measure anyway with --force.") from busy
     except ValueError as error:
         raise Trouble(f"{str(error)[:1].upper()}{str(error)[1:]}.", ["envsnap", "probe", "--help"]) from error
     finally:
-        if sys.stderr.isatty():
-            sys.stderr.write("\r\x1b[K")
+        end_passing()
     if args.output:
         document = json.dumps(report.as_json(result), indent=1) + "\n"
         write_atomically(Path(args.output), document.encode())
@@ -120,13 +118,7 @@ def _gpus(text: str) -> list[int] | None:
     return [int(word) for word in words] or None
 
 
-def _tell() -> Any:
-    """What shows progress, on a terminal."""
-    if not sys.stderr.isatty():
-        return lambda text: None
+def _measuring(text: str) -> None:
+    from envsnap.cli._output import tell_passing
 
-    def show(text: str) -> None:
-        sys.stderr.write(f"\r\x1b[Kmeasuring: {text}")
-        sys.stderr.flush()
-
-    return show
+    tell_passing(f"measuring: {text}")

@@ -161,9 +161,10 @@ class _Keeper:
 
     def say(self, text: str, passing: bool = False) -> None:
         """Say it; what is passing is overwritten on a terminal, and said twice a minute elsewhere."""
+        from envsnap.report.lines import can_overwrite
         from envsnap.wording import printable
 
-        terminal = sys.stderr.isatty()
+        terminal = can_overwrite(sys.stderr)
         if passing and not terminal and time.monotonic() - self._said_at < 30:
             return
         self._said_at = time.monotonic()

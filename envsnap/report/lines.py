@@ -33,7 +33,10 @@ def _coloured(lines: Iterable[Line]) -> str:
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(force_terminal=True, highlight=False, markup=False, emoji=False)
+    # NOTE: whether to colour is decided already; rich would ask the environment again, and decide by other rules.
+    console = Console(
+        force_terminal=True, color_system="standard", no_color=False, highlight=False, markup=False, emoji=False
+    )
     with console.capture() as captured:
         for line in lines:
             painted = Text.assemble(*((text, _STYLES[style]) for text, style in line))
@@ -43,8 +46,21 @@ def _coloured(lines: Iterable[Line]) -> str:
 
 
 def wants_colour(stream: TextIO) -> bool:
-    """Whether to colour: a terminal that knows how, and nobody who said no (https://no-color.org)."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    """Whether to colour: who says no (NO_COLOR) is heard first, then who says yes, else it takes a terminal that can.
+
+    Yes is FORCE_COLOR or CLICOLOR_FORCE, also for a pipe; CLICOLOR=0 is no for terminals. Empty is as unset.
+    """
+    said = os.environ.get
+    if said("NO_COLOR"):
+        return False
+    if said("FORCE_COLOR", "0") not in ("", "0") or said("CLICOLOR_FORCE", "0") not in ("", "0"):
+        return True
+    return can_overwrite(stream) and said("CLICOLOR") != "0"
+
+
+def can_overwrite(stream: TextIO) -> bool:
+    """Whether a line that was written can be written anew: a terminal that understands escapes."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def width_of(stream: TextIO) -> int:
