@@ -127,7 +127,7 @@ def capture(
     redactor = redactor or Redactor()
     started = time.monotonic()
     cpu = _cpu_seconds()
-    host.deadline = started + deadline
+    host.begin(started + deadline)
     wanted = tuple(only) or collectors.names()
     work = [_Work(name) for name in wanted]
     elsewhere = [item for item in work if apart and item.name in DRIVER_SECTIONS]

@@ -41,6 +41,12 @@ class Host:
         self._memo_locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
+    def begin(self, deadline: float) -> None:
+        """Start anew, with a deadline: what was computed once for an earlier capture may have changed since."""
+        self.deadline = deadline
+        with self._lock:
+            self._memo.clear()
+
     def ask(self, requests: Sequence[Request]) -> list[Answer]:
         """Answer a batch of requests, in order; see `machine` for their form."""
         raise NotImplementedError

@@ -27,6 +27,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 
 READ_LIMIT = 4 << 20
 RUN_LIMIT = 64 << 20
@@ -326,6 +327,9 @@ def op_usage(path, limit=20_000, seconds=1.0, wanted=""):
     return found
 
 
+_running = set()  # type: set  # process groups that `run` has started and that may still be there
+
+
 def op_run(argv, env=None, cwd=None, timeout=5.0, limit=RUN_LIMIT, stdin=""):
     """Run a program without a shell. `env` adds to the environment; None as a value removes.
 
@@ -354,9 +358,11 @@ def op_run(argv, env=None, cwd=None, timeout=5.0, limit=RUN_LIMIT, stdin=""):
         resource.prlimit(child.pid, resource.RLIMIT_DATA, (RUN_MEMORY, RUN_MEMORY))
     except (OSError, ValueError):  # it has ended, or may have less already
         pass
+    _running.add(child.pid)
     try:
         return _talk(child, argv, stdin.encode("utf-8", "surrogateescape"), timeout, limit)
     finally:
+        _running.discard(child.pid)
         for stream in (child.stdin, child.stdout, child.stderr):
             if stream:
                 try:
@@ -451,6 +457,15 @@ def op_self():
         "modules": {
             name: getattr(sys.modules.get(name), "__file__", None) for name in ("sitecustomize", "usercustomize")
         },
+    }
+
+
+def op_cost():
+    """What this process has used so far: seconds of CPU, with the programs it ran, and bytes of memory at most."""
+    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return {
+        "cpu_seconds": round(sum(u.ru_utime + u.ru_stime for u in usage), 4),
+        "peak_rss_bytes": usage[0].ru_maxrss * 1024,
     }
 
 
@@ -913,6 +928,7 @@ def _extended_capability(fd, wanted):
     return None
 
 
+_sent = {}  # type: dict  # modules that came along with this one, name -> source
 _nvml_lock = threading.Lock()
 _nvml = {}  # type: dict
 _nvml_handles = {}  # type: dict
@@ -938,7 +954,7 @@ def _start_nvml():
     except OSError as error:
         return Missing("absent", "no NVIDIA driver library: %s" % error)
     try:
-        import pynvml
+        pynvml = _import_pynvml()
     except ImportError:
         return Missing("absent", "nvidia-ml-py is not installed; pip install nvidia-ml-py")
     # NOTE: three other distributions hold a module of that name. `pynvml` before 12 is a package whose star import
@@ -955,6 +971,18 @@ def _start_nvml():
     except pynvml.NVMLError as error:
         return _nvml_missing(pynvml, error)
     return pynvml
+
+
+def _import_pynvml():
+    """The module that was sent along, which is known to fit, else the one that is installed."""
+    source = _sent.get("pynvml")
+    if source is None:
+        import pynvml
+
+        return pynvml
+    module = type(sys)("pynvml")
+    exec(compile(source, "pynvml, sent along", "exec"), module.__dict__)
+    return sys.modules.setdefault("pynvml", module)
 
 
 def _nvml_missing(pynvml, error):
@@ -1165,19 +1193,59 @@ def answer_all(requests):
     return [answer(request) for request in requests]
 
 
-def serve(source, sink):
-    """Serve batches over a pipe: a JSON line [id, [request, ...]] in, a JSON line [id, [answer, ...]] out.
+def serve(source, deliver):
+    """Serve batches until the source ends: a line in is JSON, [id, [request, ...]].
 
-    Batches run side by side, so that one that hangs does not hold the others.
+    A line out, given to `deliver` one at a time, is the id, a blank, and base64 of the deflated JSON of
+    [answer, ...]. Batches run side by side, so that one that hangs does not hold the others.
     """
     lock = threading.Lock()
 
     def work(number, requests):
-        line = json.dumps([number, answer_all(requests)]) + "\n"
+        data = zlib.compress(json.dumps(answer_all(requests)).encode("ascii"), 1)
+        line = b"%d %s\n" % (number, base64.b64encode(data))
         with lock:
-            sink.write(line)
-            sink.flush()
+            deliver(line)
 
     for line in source:
         number, requests = json.loads(line)
         threading.Thread(target=work, args=(number, requests), daemon=True).start()
+
+
+def serve_streams(seconds):
+    """Serve over this process's standard streams, then end with all that it has started: nothing stays behind.
+
+    It ends with its standard input, or when nobody takes its answers, and in any case after so many seconds.
+    """
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    # NOTE: by the kernel: a driver that hangs may hold Python's own lock, and then no thread could end this.
+    signal.alarm(int(seconds) + 5)
+    watch = threading.Timer(seconds, _leave)
+    watch.daemon = True
+    watch.start()
+    # What a library or a driver prints must not come between the answers.
+    sink = os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 1)
+    os.close(null)
+
+    def deliver(line):
+        try:
+            sink.write(line)
+            sink.flush()
+        except OSError:
+            _leave()
+
+    try:
+        serve(sys.stdin.buffer, deliver)
+    finally:
+        _leave()
+
+
+def _leave():
+    for group in list(_running):
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except OSError:
+            pass
+    os._exit(0)

@@ -130,6 +130,7 @@ def _snapshot() -> dict[str, Json]:
                 "moment": {"type": "string", "description": "Standalone, or before, during or after a benchmark."},
                 "note": {"type": "string", "description": "What the user wanted to keep with it."},
                 "scope": {"type": "object", "description": "Processes, repositories and models that were named."},
+                "via": {"type": "object", "description": "How another machine was reached, and what answered there."},
                 "cost": {"type": "object", "additionalProperties": {"type": "number"}},
                 "redaction": {"type": "object", "description": "What was done to secrets."},
                 "hash": record({"content": {"type": "string"}, "configuration": {"type": "string"}}),
@@ -138,7 +139,8 @@ def _snapshot() -> dict[str, Json]:
                     "properties": {name: {"$ref": _fragment_name(name)} for name in sections()},
                     "additionalProperties": False,
                 },
-            }
+            },
+            optional=("via",),
         ),
     )
 

@@ -26,6 +26,8 @@ _REMOVED = Unavailable(Why.OFF, "a label, removed for sharing")
 
 _USERS = frozenset("USER LOGNAME USERNAME SUDO_USER SLURM_JOB_USER".split())  # noqa: SIM905
 _HOSTS = frozenset("HOSTNAME HOST SLURMD_NODENAME NODE_NAME POD_NAME SLURM_SUBMIT_HOST".split())  # noqa: SIM905
+_TELLS_NOT_WHICH = ("python", "machine", "nvml", "round_trip_seconds", "cost")
+"""What stays of how a machine was reached; the prefix names it."""
 _IDENTIFIERS = ("serial", "machine_id", "guid")
 
 
@@ -42,6 +44,7 @@ def share(snapshot: Snapshot) -> Snapshot:
         snapshot,
         sections=sections,
         scope=everywhere(snapshot.scope, words),
+        via={name: value for name, value in snapshot.via.items() if name in _TELLS_NOT_WHICH},
         redaction=everywhere(snapshot.redaction, words),
         note=" ".join(filter(None, (words(snapshot.note), NOTE))),
     )

@@ -84,6 +84,8 @@ class Snapshot:
     cost: dict[str, float] = field(default_factory=dict)
     redaction: dict[str, Json] = field(default_factory=dict)
     note: str = ""
+    via: dict[str, Json] = field(default_factory=dict)
+    """How another machine was reached (`remote.RemoteHost.about`); empty for the one that envsnap ran on."""
 
     @cached_property
     def values(self) -> dict[str, Json]:
@@ -121,6 +123,7 @@ class Snapshot:
 
     def as_json(self) -> dict[str, Json]:
         """The snapshot's JSON form, with its hashes."""
+        reached = {"via": self.via} if self.via else {}
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -129,6 +132,7 @@ class Snapshot:
             "moment": self.moment,
             "note": self.note,
             "scope": self.scope,
+            **reached,
             "cost": self.cost,
             "redaction": self.redaction,
             "hash": {"content": self.content_hash, "configuration": self.configuration_hash},
@@ -185,6 +189,7 @@ def from_json(document: Json, name: str = "snapshot") -> Snapshot:
             moment=_typed(document.get("moment", "standalone"), str),
             note=_typed(document.get("note", ""), str),
             scope=_typed(document.get("scope", {}), dict),
+            via=_typed(document.get("via", {}), dict),
             cost=_typed(document.get("cost", {}), dict),
             redaction=_typed(document.get("redaction", {}), dict),
             sections={n: section_from_json(s) for n, s in _typed(document["sections"], dict).items()},

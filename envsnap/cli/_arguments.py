@@ -21,6 +21,15 @@ MARGIN_SECONDS = 5.0
 """What a capture may take beyond its deadline: start, writing, the report."""
 
 
+VIA_TEXT = """\
+  PREFIX is a command that can start `sh` there. The other machine needs a Python 3.8 or later and nothing else, and
+  keeps nothing. What other options name (processes, files, directories) is there.
+    --via 'ssh root@gpu7'                         --via 'docker exec -i NAME'       --via 'sudo -n'
+    --via 'ssh root@gpu7 pct exec 129 --'         --via 'kubectl exec -i POD --'    --via 'nsenter -t PID -a'
+    --via 'srun --jobid=4711 --overlap -n1 -w gpu7'                                 --via 'lxc exec NAME --'
+  Several are read side by side. A container gets from its host, where both are given, what the host alone can see."""
+
+
 def add_format(parser: argparse.ArgumentParser, *formats: str) -> None:
     """Add --format, text being the default."""
     parser.add_argument("--format", choices=("text", *formats), default="text", help="default: text")
@@ -43,6 +52,26 @@ def add_capture(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--reveal", action="append", default=[], metavar="NAME", help="a name that is no secret")
     parser.add_argument("--redact", action="append", default=[], metavar="NAME", help="a name that is one")
+    add_via(parser)
+
+
+def add_via(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Add what names other machines; returns the group of help that it stands in."""
+    elsewhere = parser.add_argument_group("other machines", VIA_TEXT)
+    elsewhere.add_argument("--via", action="append", default=[], metavar="PREFIX", help="read the machine behind it")
+    return elsewhere
+
+
+def add_live_side(parser: argparse.ArgumentParser) -> None:
+    """Add what a verb takes that reads snapshots, and captures only behind `--via`."""
+    group = add_via(parser)
+    group.add_argument("--pid", type=int, action="append", default=[], metavar="N", help="root of a process tree there")
+    group.add_argument("--match", action="append", default=[], metavar="RE", help="processes there, by title")
+    group.add_argument("--python", default="", metavar="EXE", help="interpreter there whose packages matter")
+    group.add_argument("--deadline", type=float, default=10.0, metavar="S", help="seconds at most (default: 10)")
+    parser.set_defaults(
+        repo=[], model=[], nccl_log=[], server=[], api_key_file="", records="", no_cache=False, reveal=[], redact=[]
+    )
 
 
 def scope_of(args: Any) -> Scope:
@@ -68,8 +97,24 @@ def scope_of(args: Any) -> Scope:
     )
 
 
+def scope_after(args: Any, before: dict[str, Any]) -> Scope:
+    """The scope that the arguments describe, and where they leave it open that of an earlier snapshot.
+
+    Process ids and logs are of one run, and are not taken over. Raises: Trouble.
+    """
+    from dataclasses import replace
+
+    scope = scope_of(args)
+    kept: dict[str, Any] = {
+        name: getattr(scope, name) or tuple(map(str, then))
+        for name in ("match", "repos", "models", "servers")
+        if isinstance(then := before.get(name), list)
+    }
+    return replace(scope, python=scope.python or str(before.get("python", "")), **kept)
+
+
 def take(args: Any, scope: Scope, only: list[str], redactor: Redactor) -> Snapshot:
-    """Capture, with progress on a terminal."""
+    """Capture this machine, with progress on a terminal."""
     from envsnap.capture import capture
     from envsnap.cli._output import end_passing
 
@@ -105,7 +150,18 @@ def deadline_limit(args: Any) -> float:
     """The verb's limit where it captures."""
     if args.deadline <= 0:
         raise Trouble("--deadline takes a number of seconds above zero.")
-    return float(args.deadline) + MARGIN_SECONDS
+    if not args.via:
+        return float(args.deadline) + MARGIN_SECONDS
+    from envsnap.remote import CONNECT_SECONDS
+
+    return float(args.deadline) + 2 * MARGIN_SECONDS + CONNECT_SECONDS
+
+
+def via_limit(args: Any) -> float | None:
+    """The limit of a verb that captures other machines alone."""
+    if len(args.via) > 1 and args.verb != "diff" and args.format != "text":
+        raise Trouble(f"--format {args.format} shows one machine: give one --via at a time.")
+    return deadline_limit(args) if args.via else None
 
 
 def _progress(running: list[str], passed: float) -> None:

@@ -2,6 +2,7 @@
 
 Writes JSON (gzip where the name ends in .gz) to the file given with -o, to standard output for `-o -`, else to a
 file named by the time in .envsnap/. The file's name goes to standard output, a summary to standard error.
+Several --via write FILE-1, FILE-2 and so on.
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from envsnap.cli import EXIT_OK, Trouble
+from envsnap.cli import EXIT_OK, EXIT_TROUBLE, Trouble
 from envsnap.cli import _arguments as shared
+
+if TYPE_CHECKING:
+    from envsnap.redact import Redactor
+    from envsnap.scope import Scope
+    from envsnap.snapshot import Snapshot
 
 EXAMPLE = "envsnap capture -o before.json --match sglang --note 'driver 580, cold caches'"
 
@@ -37,36 +43,96 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: Any) -> int:
     """Capture and write."""
-    from dataclasses import replace
-
-    from envsnap.cli._output import emit, emit_json
-    from envsnap.report import summary
-    from envsnap.report.lines import width_of
-    from envsnap.snapshot import dumps, write
-
     scope, only = shared.scope_of(args), shared.sections_of(args.only)
+    if args.via:
+        return _run_there(args, scope, only)
     target = _target(args)
     redactor = shared.redactor_of(args)
-    snapshot = shared.take(args, scope, only, redactor)
-    snapshot = replace(snapshot, moment=args.moment, note=redactor.clean_text(args.note))
+    snapshot = _noted(args, shared.take(args, scope, only, redactor), redactor)
+    _write(snapshot, target)
+    _summarise(args, snapshot, target)
+    if not target:
+        _print(snapshot)
+    elif args.format == "json":
+        from envsnap.cli._output import emit_json
+        from envsnap.report import summary
+
+        emit_json(summary.as_json(snapshot, str(target)))
+    else:
+        print(target)
+    return EXIT_OK
+
+
+def _run_there(args: Any, scope: Scope, only: list[str]) -> int:
+    """Capture every machine behind `--via`; those that were reached are written before any trouble is told."""
+    from envsnap.cli import _live
+    from envsnap.cli._output import emit_json
+    from envsnap.report import summary
+
+    several = len(args.via) > 1
+    if several and args.output == "-":
+        raise Trouble("-o - has place for one snapshot, and there are several --via.")
+    targets = _numbered(args) if several else [_target(args)]
+    redactor = shared.redactor_of(args)
+    taken = _live.take(args, scope, only)
+    documents = []
+    for there in taken.machines:
+        noted = _noted(args, there.snapshot, redactor)
+        target = targets[there.number] or (_new_file() if several else None)
+        _write(noted, target)
+        _summarise(args, noted, target)
+        documents.append(summary.as_json(noted, str(target)))
+        if args.format == "text":
+            print(target) if target else _print(noted)
+    if args.format == "json":
+        emit_json(summary.several(documents, taken.troubles) if several else documents[0])
+    elif taken.troubles:
+        raise Trouble(" ".join(taken.troubles))
+    return EXIT_TROUBLE if taken.troubles else EXIT_OK
+
+
+def _noted(args: Any, snapshot: Snapshot, redactor: Redactor) -> Snapshot:
+    from dataclasses import replace
+
+    return replace(snapshot, moment=args.moment, note=redactor.clean_text(args.note))
+
+
+def _write(snapshot: Snapshot, target: Path | None) -> None:
+    from envsnap.snapshot import write
+
     if target:
         try:
             write(snapshot, target)
         except OSError as error:
             raise Trouble(f"Cannot write {target}: {error.strerror or error}.") from error
+
+
+def _summarise(args: Any, snapshot: Snapshot, target: Path | None) -> None:
+    """Tell on standard error what was got."""
+    from envsnap.cli._output import emit
+    from envsnap.report import summary
+    from envsnap.report.lines import width_of
+
     if not args.quiet and args.format == "text":
         emit(summary.text(snapshot, str(target or "standard output"), width_of(sys.stderr)), sys.stderr)
         sys.stderr.flush()
-    if not target:
-        from envsnap.cli._supervise import lift_limit
 
-        lift_limit()
-        sys.stdout.write(dumps(snapshot))
-    elif args.format == "json":
-        emit_json(summary.as_json(snapshot, str(target)))
-    else:
-        print(target)
-    return EXIT_OK
+
+def _print(snapshot: Snapshot) -> None:
+    from envsnap.cli._supervise import lift_limit
+    from envsnap.snapshot import dumps
+
+    lift_limit()
+    sys.stdout.write(dumps(snapshot))
+
+
+def _numbered(args: Any) -> list[Path | None]:
+    """A file for each `--via`: FILE-1.json, FILE-2.json; None for one named by the time when it is written."""
+    target = _target(args) if args.output else None
+    if target is None:
+        return [None] * len(args.via)
+    name, dot, suffixes = target.name.partition(".")
+    return [target.with_name(f"{name}-{number}{dot}{suffixes}") for number in range(1, len(args.via) + 1)]
 
 
 def _target(args: Any) -> Path | None:
@@ -76,14 +142,7 @@ def _target(args: Any) -> Path | None:
             raise Trouble("-o - and --format json would both write to standard output.")
         return None
     if not args.output:
-        from envsnap.store import FOLDER, new_file
-
-        try:
-            return new_file()
-        except OSError as error:
-            raise Trouble(
-                f"Cannot make {FOLDER}/ here: {error.strerror}.", ["envsnap", "capture", "-o", "FILE"]
-            ) from error
+        return _new_file()
     path = Path(args.output)
     if path.exists() and not path.is_file():
         kind = "a directory" if path.is_dir() else "not a regular file"
@@ -93,3 +152,12 @@ def _target(args: Any) -> Path | None:
     if not os.access(path.parent, os.W_OK):
         raise Trouble(f"Cannot write {path}: no permission to write in {path.parent}.")
     return path
+
+
+def _new_file() -> Path:
+    from envsnap.store import FOLDER, new_file
+
+    try:
+        return new_file()
+    except OSError as error:
+        raise Trouble(f"Cannot make {FOLDER}/ here: {error.strerror}.", ["envsnap", "capture", "-o", "FILE"]) from error

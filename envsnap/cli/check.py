@@ -13,16 +13,19 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, Any, TextIO
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from envsnap.cli import EXIT_DIFFERENT, EXIT_OK, EXIT_TROUBLE, EXIT_UNKNOWN, EXIT_WARNING, Trouble, did_you_mean
+from envsnap.cli import EXIT_DIFFERENT, EXIT_OK, EXIT_TROUBLE, EXIT_UNKNOWN, EXIT_WARNING, Trouble
 from envsnap.cli import _arguments as shared
+from envsnap.cli import _check_output as said
 
 if TYPE_CHECKING:
     from envsnap.check.finding import CheckResult
     from envsnap.check.policy import Policy
     from envsnap.check.run import Plan
     from envsnap.check.wanted import Wanted
+    from envsnap.host import Host
     from envsnap.scope import Scope
     from envsnap.snapshot import Snapshot
 
@@ -74,7 +77,7 @@ def limit(args: Any) -> float | None:
 def run(args: Any) -> int:
     """Check and print."""
     if args.explain is not None:
-        return _explain(args.explain)
+        return said.explain(args.explain)
     from datetime import date
 
     from envsnap.check.policy import PolicyError
@@ -83,17 +86,43 @@ def run(args: Any) -> int:
         raise Trouble("Only one of the snapshots can come from standard input.")
     try:
         plan = _plan(args)
-        snapshot = _snapshot(args, plan)
-        result = _probed(args, plan.judge(snapshot, date.today()))
+        if args.via:
+            result, troubles = _judged_there(args, plan)
+        else:
+            result, troubles = _probed(args, plan.judge(_snapshot(args, plan), date.today())), []
     except PolicyError as error:
         raise Trouble(str(error), ["envsnap", "policy", "--help"]) from error
     if not args.quiet:
-        _print(args, plan, result)
+        said.tell(args, plan, result)
+    if troubles:
+        raise Trouble(" ".join(troubles))
     if result.failed:
         return EXIT_DIFFERENT
     if result.unknown and not args.allow_unknown:
         return EXIT_UNKNOWN
     return EXIT_WARNING if result.warned and args.strict else EXIT_OK
+
+
+def _judged_there(args: Any, plan: Plan) -> tuple[CheckResult, list[str]]:
+    """The result of all machines behind `--via` as one, and what was in the way of others."""
+    from dataclasses import replace
+    from datetime import date
+
+    from envsnap.check.finding import CheckResult
+    from envsnap.cli import _live
+
+    if args.snapshot or args.probe:
+        raise Trouble("--via captures another machine: it does not go with a snapshot, nor with --probe.")
+    scope, redactor = _scope(args, plan), shared.redactor_of(args)
+    wait = partial(_wait, args, plan, scope) if args.wait > 0 else _live.nothing
+    taken = _live.take(args, scope, _sections(plan), wait)
+    findings, notes = [], []
+    for there in taken.machines:
+        result = plan.judge(_as_the_command_has_it(there.snapshot, plan.wanted, redactor), date.today())
+        whose = f"{there.name}: " if len(args.via) > 1 else ""
+        findings += [replace(finding, title=f"{whose}{finding.title}") for finding in result.findings]
+        notes += [f"{whose}{note}" for note in result.notes]
+    return CheckResult.of(tuple(findings), tuple(notes)), taken.troubles
 
 
 def _probed(args: Any, result: CheckResult) -> CheckResult:
@@ -128,39 +157,16 @@ def finish(args: Any, code: int) -> int:
     return code
 
 
-def _explain(code: str) -> int:
-    from envsnap.check import rules
-    from envsnap.cli._output import emit
-
-    if not code:
-        width = max(map(len, rules.codes()))
-        emit([(f"{c:<{width}}  ", "key"), (rules.title(rules.rule(c)), "")] for c in rules.codes())
-        return EXIT_OK
-    if code not in rules.codes():
-        raise Trouble(
-            f"There is no built-in rule {code!r}{did_you_mean(code, rules.codes())}", ["envsnap", "check", "--explain"]
-        )
-    rule = rules.rule(code)
-    when = "of running workers, with --after" if rules.moment(rule) == rules.AFTER else "before a start"
-    about = [
-        "",
-        f"What it objects to counts as: {rule.SEVERITY}, unless it says otherwise. It is asked {when}.",
-        f"It looks at {', '.join((*rule.NEEDS, *rules.uses(rule)))}.",
-    ]
-    emit([[(line, "")] for line in (rule.__doc__ or "").strip().split("\n")] + [[(line, "dim")] for line in about])
-    return EXIT_OK
-
-
 # -- what is checked -------------------------------------------------------------------------------------------------
 
 
 def _plan(args: Any) -> Plan:
     from envsnap.check.run import Plan
-    from envsnap.snapshot import load
+    from envsnap.cli._sides import load_snapshot
 
     if args.after and not (args.snapshot or args.pid or args.match or args.server):
         raise Trouble("--after needs to know what runs: --match RE, --pid N or --server URL.")
-    baseline = load(args.baseline) if args.baseline else None
+    baseline = load_snapshot(args.baseline) if args.baseline else None
     policy = _policy(args)
     alone = bool(args.baseline) and not (policy.files or args.wanted or args.command or args.after or args.wait)
     return Plan(
@@ -201,36 +207,36 @@ def _policy(args: Any) -> Policy:
 
 
 def _snapshot(args: Any, plan: Plan) -> Snapshot:
-    from envsnap.snapshot import load
+    from envsnap.cli._sides import load_snapshot
 
     if args.snapshot:
-        return load(args.snapshot)
+        return load_snapshot(args.snapshot)
+    only = _sections(plan)
+    scope = _scope(args, plan)
+    if args.wait > 0:
+        _wait(args, plan, scope, None)
+    redactor = shared.redactor_of(args)
+    return _as_the_command_has_it(shared.take(args, scope, only, redactor), plan.wanted, redactor)
+
+
+def _sections(plan: Plan) -> list[str]:
     only = plan.sections()
     if plan.compares and plan.baseline and not set(only) & set(plan.baseline.sections):
         raise Trouble("The baseline holds no section that this envsnap knows.")
-    scope = _scope(args, plan)
-    if args.wait > 0:
-        _wait(args, plan, scope)
-    redactor = shared.redactor_of(args)
-    return _as_the_command_has_it(shared.take(args, scope, list(only), redactor), plan.wanted, redactor)
+    return list(only)
 
 
 def _scope(args: Any, plan: Plan) -> Scope:
-    """What was named, else the baseline's scope, and what the command names; process ids and logs are of one run."""
+    """What was named, else the baseline's scope, and what the command names."""
     from dataclasses import replace
 
-    scope = shared.scope_of(args)
-    before = plan.baseline.scope if plan.baseline else {}
-    kept: dict[str, Any] = {
-        name: getattr(scope, name) or tuple(map(str, then))
-        for name in ("match", "repos", "models", "servers")
-        if isinstance(then := before.get(name), list)
-    }
-    python = scope.python or str(before.get("python", ""))
-    if not args.after:
-        kept["models"] = tuple(dict.fromkeys((*kept.get("models", scope.models), *plan.wanted.models)))
-        python = python or _interpreter(plan.wanted.python)
-    return replace(scope, python=python, **kept)
+    scope = shared.scope_after(args, plan.baseline.scope if plan.baseline else {})
+    if args.after:
+        return scope
+    models = tuple(dict.fromkeys((*scope.models, *plan.wanted.models)))
+    # NOTE: another machine finds programs in other places.
+    python = scope.python or (_interpreter(plan.wanted.python) if not args.via else "")
+    return replace(scope, python=python, models=models)
 
 
 def _interpreter(program: str) -> str:
@@ -262,8 +268,9 @@ def _as_the_command_has_it(snapshot: Snapshot, wanted: Wanted, redactor: Any) ->
     return replace(snapshot, sections={**snapshot.sections, "environ": replace(section, values=values)})
 
 
-def _wait(args: Any, plan: Plan, scope: Scope) -> None:
-    """Look every two seconds until nothing is left that waiting can mend, or the time is over."""
+def _wait(args: Any, plan: Plan, scope: Scope, host: Host | None) -> None:
+    """Look every two seconds, at this machine where `host` is None, until nothing is left that waiting can mend, or
+    the time is over."""
     import time
     from datetime import date
 
@@ -273,7 +280,7 @@ def _wait(args: Any, plan: Plan, scope: Scope) -> None:
     stop, told = time.monotonic() + args.wait, ""
     while True:
         redactor = shared.redactor_of(args)
-        now = capture(scope, deadline=args.deadline, only=sorted(sections(plan.waiting)), redactor=redactor)
+        now = capture(scope, host, deadline=args.deadline, only=sorted(sections(plan.waiting)), redactor=redactor)
         busy = plan.still_busy(now, date.today())
         left = stop - time.monotonic()
         if not busy or left <= 0:
@@ -282,39 +289,3 @@ def _wait(args: Any, plan: Plan, scope: Scope) -> None:
             told = busy[0].title
             print(f"envsnap: waiting up to {left:.0f} s: {told}", file=sys.stderr)
         time.sleep(min(_POLL_SECONDS, max(0.0, left)))
-
-
-# -- what is said ------------------------------------------------------------------------------------------------------
-
-
-def _print(args: Any, plan: Plan, result: CheckResult) -> None:
-    """To the file that was named; else to where it does not mix with what the command prints."""
-    if args.output:
-        with open(args.output, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(_text(args, plan, result, colour=False))
-        return
-    from envsnap.report.lines import wants_colour
-
-    stream: TextIO = sys.stderr if args.command else sys.stdout
-    stream.write(_text(args, plan, result, wants_colour(stream)))
-
-
-def _text(args: Any, plan: Plan, result: CheckResult, colour: bool) -> str:
-    import json
-
-    from envsnap.report import check as report
-    from envsnap.report import check_ci
-    from envsnap.report.lines import paint
-
-    match args.format:
-        case "json":
-            source = args.snapshot or "this machine"
-            document = report.as_json(result, source, args.baseline or "", plan.policy.files)
-            return json.dumps(document, indent=1) + "\n"
-        case "markdown":
-            return report.markdown(result, args.all)
-        case "junit":
-            return check_ci.junit(result)
-        case "github":
-            return check_ci.github(result)
-    return paint(report.text(result, args.all), colour)

@@ -2,7 +2,8 @@
 
 A side is a file, or a name in the store: a label, LABEL@2 for the group before, last, last~1, the id of a group (/a and
 /b are its arms). Identities and tunables are compared always, conditions (clocks, links) only between states under
-load. Without arguments the two newest snapshots in .envsnap/ are compared, with one the newest against it. Exit code
+load. Without arguments the two newest snapshots in .envsnap/ are compared, with one the newest against it. A machine
+behind --via is the last side. Exit code
 0: same, 1: different, 2: trouble, 3: same as far as known, but something is not (with --strict).
 """
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 EXAMPLE = "envsnap diff fast.json slow.json"
 
+limit = shared.via_limit
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
@@ -33,20 +36,19 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="exit 3 where no change but something unknown was found")
     parser.add_argument("-q", "--quiet", action="store_true", help="the exit code alone")
     parser.add_argument("--store", default="", metavar="DIR", help="folder that holds .envsnap (default: this one)")
+    shared.add_live_side(parser)
     shared.add_format(parser, "json", "markdown")
 
 
 def run(args: Any) -> int:
     """Compare and print."""
     from envsnap.cli._output import emit, emit_json
-    from envsnap.cli._sides import load_side
     from envsnap.diff import diff
     from envsnap.keys import Kind
     from envsnap.report import diff as report
     from envsnap.report.lines import width_of
 
-    names = _names(args.snapshots)
-    a, b = (load_side(name, args.store) for name in names)
+    names, (a, b) = _two_sides(args)
     sides = report.Sides(names, (a.snapshot, b.snapshot))
     asked = {Kind.VOLATILE: args.volatile, Kind.COUNTER: args.counters, Kind.LABEL: args.labels}
     found = diff(*sides.snapshots, also=[kind for kind, wanted in asked.items() if wanted])
@@ -108,14 +110,27 @@ def _explained(a: Side, b: Side, store: str) -> Explanation:
     return explain(a, b, history=of_store(Store(Path(store) if store else None)))
 
 
-def _names(given: list[str]) -> tuple[str, str]:
+def _two_sides(args: Any) -> tuple[tuple[str, str], tuple[Side, Side]]:
+    """Those that were named, and the machines behind `--via` after them."""
+    from envsnap.cli._sides import live_sides, load_side
+
+    names = _names(args.snapshots, len(args.via))
+    named = [(name, load_side(name, args.store)) for name in names]
+    if args.via:
+        named += live_sides(args, named[0][1] if named else None)
+    (one, a), (two, b) = named
+    return (one, two), (a, b)
+
+
+def _names(given: list[str], live: int = 0) -> list[str]:
     from envsnap.store import newest
 
-    if len(given) > 2:
-        raise Trouble(f"A diff takes two sides, not {len(given)}.")
-    names = [*given, *map(str, newest(2 - len(given)))] if len(given) < 2 else given
-    if len(names) < 2:
-        raise Trouble("There are no two snapshots to compare.", ["envsnap", "capture"])
+    if len(given) + live > 2:
+        raise Trouble(f"A diff takes two sides, not {len(given) + live}.")
+    names = [*given, *map(str, newest(2 - live - len(given)))] if len(given) + live < 2 else given
+    if len(names) + live < 2:
+        what = "is no snapshot to compare with" if live else "are no two snapshots to compare"
+        raise Trouble(f"There {what}.", ["envsnap", "capture"])
     if names == ["-", "-"]:
         raise Trouble("Only one of the sides can come from standard input.")
-    return names[0], names[1]
+    return names

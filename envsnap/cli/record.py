@@ -10,10 +10,15 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envsnap.cli import EXIT_OK, Trouble
 from envsnap.cli import _arguments as shared
+
+if TYPE_CHECKING:
+    from envsnap.capture import Progress
+    from envsnap.recording import Recorded
+    from envsnap.remote import RemoteHost
 
 EXAMPLE = "envsnap record slow-machine --match sglang"
 
@@ -29,13 +34,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: Any) -> int:
     """Capture and write the folder."""
-    from envsnap.recording import record
-    from envsnap.redact import Redactor
-
     folder = Path(args.folder)
-    redactor = Redactor(reveal=args.reveal, redact=args.redact)
     try:
-        recorded = record(folder, shared.scope_of(args), deadline=args.deadline, redactor=redactor)
+        recorded = _recorded(args, folder)
     except OSError as error:
         raise Trouble(f"Cannot write {error.filename or folder}: {error.strerror}.") from error
     if args.format == "json":
@@ -52,3 +53,24 @@ def run(args: Any) -> int:
         print(f"envsnap: not in the recording, though read here: {shown}.", file=sys.stderr)
     print(folder)
     return EXIT_OK
+
+
+def _recorded(args: Any, folder: Path) -> Recorded:
+    """Record this machine, or the one behind `--via`. Raises: Trouble, OSError."""
+    from envsnap.recording import record
+    from envsnap.redact import Redactor
+
+    scope = shared.scope_of(args)
+    redactor = Redactor(reveal=args.reveal, redact=args.redact)
+    if not args.via:
+        return record(folder, scope, deadline=args.deadline, redactor=redactor)
+    if len(args.via) > 1:
+        raise Trouble("A folder holds one machine: give one --via at a time.")
+    from envsnap.cli import _live
+
+    def work(host: RemoteHost, progress: Progress) -> Recorded:
+        return record(folder, scope, host, deadline=args.deadline, redactor=redactor)
+
+    recorded = _live.on_each(args, work)[0].result
+    assert recorded is not None  # else there was trouble
+    return recorded

@@ -3,19 +3,24 @@
 SIDE is a file, or a name in the store as for `envsnap diff`: a label, last, the id of a group or a run. Of a run its
 figures, costs, reason and logs come first, then the state it was measured in. PATTERN is a path or the beginning of
 one, a key's name, or has `*` for anything: `gpu[0]`, `env[NCCL_*]`. Without SIDE, or with an empty one, the newest
-snapshot in .envsnap/ is shown.
+snapshot in .envsnap/ is shown. With --via it is a machine as it is now, and all that is named is a PATTERN.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envsnap.cli import EXIT_DIFFERENT, EXIT_OK, Trouble
 from envsnap.cli import _arguments as shared
 
+if TYPE_CHECKING:
+    from envsnap.explain.explanation import Side
+
 EXAMPLE = "envsnap show before.json 'env[NCCL_*]'"
+
+limit = shared.via_limit
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("pattern", nargs="*", metavar="PATTERN", help="what to show; default: everything")
     parser.add_argument("--all", action="store_true", help="cut no value")
     parser.add_argument("--store", default="", metavar="DIR", help="folder that holds .envsnap (default: this one)")
+    shared.add_live_side(parser)
     shared.add_format(parser, "json")
 
 
@@ -37,29 +43,39 @@ def run(args: Any) -> int:
     """Show; exit code 1 where nothing matches."""
     from pathlib import Path
 
-    from envsnap.cli._output import emit, emit_json
-    from envsnap.cli._sides import load_side
-    from envsnap.report import show
-    from envsnap.report.lines import width_of
-    from envsnap.store import Store, newest
+    from envsnap.cli._sides import live_sides, load_side
+    from envsnap.store import newest
 
-    root = Path(args.store) if args.store else None
-    source = args.snapshot or next(map(str, newest(root=root)), "")
+    if args.via:
+        patterns = [*filter(None, [args.snapshot]), *args.pattern]
+        return max(_show(args, side, name, patterns) for name, side in live_sides(args))
+    source = args.snapshot or next(map(str, newest(root=Path(args.store) if args.store else None)), "")
     if not source:
         raise Trouble("There is no snapshot in .envsnap/ to show.", ["envsnap", "capture"])
-    side = load_side(source, args.store)
+    return _show(args, load_side(source, args.store), source, args.pattern)
+
+
+def _show(args: Any, side: Side, source: str, patterns: list[str]) -> int:
+    from pathlib import Path
+
+    from envsnap.cli._output import emit, emit_json
+    from envsnap.report import show
+    from envsnap.report.lines import width_of
+    from envsnap.store import Store
+
     if args.format == "json":
-        document = show.as_json(side.snapshot, source, args.pattern)
+        document = show.as_json(side.snapshot, source, patterns)
         emit_json(document)
         return EXIT_OK if document["readings"] else EXIT_DIFFERENT
     width = width_of(sys.stdout)
-    lines = show.text(side.snapshot, args.pattern, width, args.all)
-    if side.runs and not args.pattern:
+    lines = show.text(side.snapshot, patterns, width, args.all)
+    if side.runs and not patterns:
         from envsnap.report import run as report
 
-        lines = [*report.text(side.runs, Store(root).runs, 1 << 20 if args.all else width), [], *lines]
+        runs = Store(Path(args.store) if args.store else None).runs
+        lines = [*report.text(side.runs, runs, 1 << 20 if args.all else width), [], *lines]
     if not lines:
-        print(f"envsnap: nothing in {source} matches {' '.join(args.pattern)}.", file=sys.stderr)
+        print(f"envsnap: nothing in {source} matches {' '.join(patterns)}.", file=sys.stderr)
         return EXIT_DIFFERENT
-    emit(lines)
+    emit([[(f"== {source}", "title")], *lines] if len(args.via) > 1 else lines)
     return EXIT_OK

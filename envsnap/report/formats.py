@@ -201,6 +201,22 @@ _SUSPECT = record(
     }
 )
 
+_SUMMARY = document(
+    "summary",
+    {
+        "file": STRING,
+        "via": {"type": "object", "description": "How another machine was reached; absent for this one."},
+        "captured_at": STRING,
+        "configuration": STRING,
+        "readings": COUNT,
+        "sections": by_name(_SECTION),
+        "cost": by_name(NUMBER),
+        "redaction": {"type": "object"},
+        "next": NEXT,
+    },
+    optional=("via",),
+)
+
 FORMATS: dict[str, Schema] = {
     "diff": document(
         "diff",
@@ -301,19 +317,8 @@ FORMATS: dict[str, Schema] = {
             ),
         },
     ),
-    "summary": document(
-        "summary",
-        {
-            "file": STRING,
-            "captured_at": STRING,
-            "configuration": STRING,
-            "readings": COUNT,
-            "sections": by_name(_SECTION),
-            "cost": by_name(NUMBER),
-            "redaction": {"type": "object"},
-            "next": NEXT,
-        },
-    ),
+    "summary": _SUMMARY,
+    "summaries": document("summaries", {"summaries": array(_SUMMARY), "troubles": array(STRING)}),
     "readings": document("readings", {"name": STRING, "captured_at": STRING, "readings": by_name(_READING)}),
     "keys": document("keys", {"keys": array(_KEY)}),
     "validation": document(

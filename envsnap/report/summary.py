@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections import Counter
 
@@ -9,6 +10,7 @@ from envsnap.fold import fold
 from envsnap.reading import Json
 from envsnap.report.lines import Line
 from envsnap.snapshot import Section, Snapshot
+from envsnap.views import host_prefix, unseen
 from envsnap.wording import clip, plural, printable
 
 _GAPS = 10
@@ -21,6 +23,7 @@ def text(snapshot: Snapshot, file: str, width: int) -> list[Line]:
     whole = [name for name, s in sections.items() if s.status == "ok"]
     head = f"{plural(len(snapshot.values), 'reading')} in {_cost(snapshot)}"
     lines: list[Line] = [[(head, "title"), (f"  →  {file}", "")]]
+    lines += _via(snapshot, width)
     for i, words in enumerate(textwrap.wrap(", ".join(whole), width - 6)):
         lines.append([("  ok  " if i == 0 else "      ", "good"), (words, "")])
     for name, section in sections.items():
@@ -39,6 +42,46 @@ def text(snapshot: Snapshot, file: str, width: int) -> list[Line]:
     slow = sorted(sections.items(), key=lambda item: -item[1].seconds)[:_SLOWEST]
     lines.append([("  slowest: " + ", ".join(f"{name} {s.seconds:.2f} s" for name, s in slow), "dim")])
     return lines
+
+
+def _via(snapshot: Snapshot, width: int) -> list[Line]:
+    """How another machine was reached, what cannot be seen from there, and how it could be."""
+    via = snapshot.via
+    if not via:
+        return []
+    away = via.get("round_trip_seconds")
+    parts = [
+        f"Python {via.get('python', '?')}",
+        *([f"{away * 1e3:.0f} ms away"] if isinstance(away, float) else []),
+        f"{via.get('sent_bytes', 0) / 1e3:.0f} kB sent",
+    ]
+    prefix = str(via.get("prefix", ""))
+    lines: list[Line] = [[("  via ", "key"), (clip(printable(f"{prefix}  ({', '.join(parts)})"), width - 6), "")]]
+    host = via.get("host_view")
+    if isinstance(host, dict):
+        words = (
+            f"{plural(len(host.get('paths', [])), 'reading')} that only its host can see, via {host.get('prefix', '')}"
+        )
+        return [*lines, [("  host ", "key"), (clip(printable(words), width - 7), "")]]
+    hidden = unseen(snapshot)
+    if hidden:
+        kind = snapshot.values.get("container.kind")
+        inside = "a container" if kind == "other" else f"a container ({kind})"
+        lines += [
+            [("  ! " if i == 0 else "    ", "warn"), (words, "")]
+            for i, words in enumerate(
+                textwrap.wrap(f"From inside {inside} nobody sees {'; '.join(hidden)}.", width - 4)
+            )
+        ]
+        lines.append([("    ", ""), (clip(printable(_offer(prefix)), width - 4), "dim")])
+    return lines
+
+
+def _offer(prefix: str) -> str:
+    host = host_prefix(shlex.split(prefix))
+    if host is None:
+        return "The host's view too: add --via with a prefix that leads to its host."
+    return f"The host's view too: add --via {shlex.quote(shlex.join(host))}"
 
 
 def _cost(snapshot: Snapshot) -> str:
@@ -74,6 +117,7 @@ def as_json(snapshot: Snapshot, file: str) -> dict[str, Json]:
         "format": "envsnap.summary",
         "version": 1,
         "file": file,
+        **({"via": snapshot.via} if snapshot.via else {}),
         "captured_at": snapshot.captured_at,
         "configuration": snapshot.configuration_hash,
         "readings": len(snapshot.values),
@@ -82,6 +126,11 @@ def as_json(snapshot: Snapshot, file: str) -> dict[str, Json]:
         "redaction": snapshot.redaction,
         "next": [["envsnap", "show", file]],
     }
+
+
+def several(summaries: list[dict[str, Json]], troubles: list[str]) -> dict[str, Json]:
+    """The JSON form of many captures at once; `troubles` are sentences about machines that could not be captured."""
+    return {"format": "envsnap.summaries", "version": 1, "summaries": summaries, "troubles": troubles}
 
 
 def _section(section: Section) -> dict[str, Json]:
