@@ -121,16 +121,15 @@ def imported(texts: Sequence[Text], redactor: Redactor) -> Imported:
 
 
 def _dumps(text: Text) -> Iterator[_Found]:
-    """Every dump in a text. What an importer does not foresee costs its own dump alone."""
-    for name in names():
-        module = importer(name)
-        for lines in module.recognise(text):
-            sheet = Sheet()
-            try:
-                module.read(text, lines, sheet)
-            except Exception as error:
-                sheet = Sheet(notes=[f"it could not be read ({describe(error)})"])
-            yield _Found(text, name, lines, sheet)
+    """Every dump in a text, in order. What an importer does not foresee costs its own dump alone."""
+    places = [(lines, name) for name in names() for lines in importer(name).recognise(text)]
+    for lines, name in sorted(places, key=lambda place: (place[0].start, -place[0].stop)):
+        sheet = Sheet()
+        try:
+            importer(name).read(text, lines, sheet)
+        except Exception as error:
+            sheet = Sheet(notes=[f"it could not be read ({describe(error)})"])
+        yield _Found(text, name, lines, sheet)
 
 
 def _understood(text: Text, found: Iterable[_Found]) -> set[int]:

@@ -61,7 +61,7 @@ def read(text: Text, lines: range, sheet: Sheet) -> None:
     """Readings of `gpu[]` and `nvml`. From the first row on that is not as it should be, nothing is read."""
     at = lines.start
     while not (head := _HEAD.match(text.lines[at])):
-        sheet.date = c_locale(text.lines[at])
+        sheet.date = sheet.date or c_locale(text.lines[at])
         sheet.skip(at)
         at += 1
     sheet.version = head["smi"]

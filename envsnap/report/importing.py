@@ -26,8 +26,9 @@ def text(found: Imported, written: Sequence[str], width: int, everything: bool =
     lines += [[], [(about, "title"), (", all partial: what a dump does not say is unknown, never a difference", "dim")]]
     lines += [[(f"  {path}  {message}", "warn")] for s in sections for path, message in s.errors.items()]
     for number, run in enumerate(found.runs, 1):
-        figures = ", ".join(f"{m.name} {m.value:.4g} {m.unit}" for m in run.metrics)
-        lines.append([(f"run {number} of {len(found.runs)}  {figures}", "")])
+        figures = ", ".join(f"{m.name}\N{NO-BREAK SPACE}{m.value:.4g}\N{NO-BREAK SPACE}{m.unit}" for m in run.metrics)
+        rows = textwrap.wrap(f"run {number} of {len(found.runs)}  {figures}", width, subsequent_indent="  ")
+        lines += [[(row.replace("\N{NO-BREAK SPACE}", " "), "")] for row in rows]
         lines += [[(f"  {warning}", "warn")] for warning in run.warnings]
     lines += _unknown(found, width, everything)
     lines += [[("written: ", "dim"), (path, "path")] for path in written]

@@ -270,3 +270,14 @@ def test_benchmarks() -> None:
 def test_nothing_that_is_known_is_said_in_one_sentence() -> None:
     with pytest.raises(SnapshotError, match=r"envsnap import --list"):
         read(SILENT)
+
+
+def test_dates_are_the_dumps_own() -> None:
+    dates = {name: read(text).sources[0].date for name, text in SAMPLES.items()}
+    assert dates["nvidia_smi"] == "2026-11-02 10:10:07"
+    assert dates["nvidia_smi_q"] == "2026-11-29 15:58:16"
+    assert dates["sglang_log"] == "2026-11-29 16:58:11"
+    assert dates["vllm_log"] == "09-14 20:30:52", "which names no year"
+    assert dates["srt_slurm"] == "2026-11-02T10:10:07Z"
+    assert read(SAMPLES["pip_freeze"]).snapshot.captured_at == ""
+    assert read(SAMPLES["srt_slurm"], SAMPLES["nvidia_smi_q"]).snapshot.captured_at == "2026-11-02T10:10:07.000+00:00"

@@ -147,7 +147,7 @@ def test_huge_lines_are_read_in_time_and_are_no_dump(line: str) -> None:
     found = tried(f"{line}\n{SAMPLES['env']}")
     assert found is not None
     assert found.snapshot.values == FULL["env"]
-    assert found.not_understood == 1 or found.sources[1].notes == ("its line of arguments is cut or cannot be read",)
+    assert found.not_understood == 1 or any("arguments is cut" in note for s in found.sources for note in s.notes)
 
 
 def test_a_last_line_without_an_end_may_be_cut_and_is_not_read() -> None:
