@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 from statistics import median
 
 Point = tuple[float, float]
@@ -23,13 +24,14 @@ def thinned(points: Sequence[Point], stretches: int) -> list[Point]:
     start, end = points[0][0], points[-1][0]
     if not end > start:
         return list(points[: 4 * stretches])
-    wide = (end - start) / stretches
+    times, values = ([point[i] for point in points] for i in (0, 1))
+    edges = [bisect_left(times, start + (end - start) * i / stretches) for i in range(stretches)]
     found: list[Point] = []
-    for _, group in groupby(enumerate(points), lambda p: min(stretches - 1, int((p[1][0] - start) / wide))):
-        held = list(group)
-        kept = {held[0][0], held[-1][0]}
-        kept |= {min(held, key=lambda p: p[1][1])[0], max(held, key=lambda p: p[1][1])[0]}
-        found += [points[i] for i in sorted(kept)]
+    for first, after in pairwise([*edges, len(points)]):
+        held = range(first, after)
+        if held:
+            least, largest = (end_of(held, key=values.__getitem__) for end_of in (min, max))
+            found += [points[i] for i in sorted({first, least, largest, after - 1})]
     return found
 
 

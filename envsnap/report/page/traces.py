@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from envsnap.reading import Json
 from envsnap.report.page.content import Content
@@ -31,10 +33,11 @@ class Trace:
         """The run's second at which the clock begins."""
         return self.run.window[0] if self.run.window else 0.0
 
-    @property
+    @cached_property
     def times(self) -> list[float]:
         """When each sample was taken."""
-        return [t - self.zero for t in self.samples.times]
+        zero = self.zero
+        return [t - zero for t in self.samples.times]
 
     @property
     def window(self) -> tuple[float, float] | None:
@@ -63,9 +66,9 @@ class View:
 
     def holds(self, points: Sequence[Point]) -> list[Point]:
         """The points within, and the nearest one on either side, so that lines reach the edge."""
-        first = next((i for i, p in enumerate(points) if p[0] >= self.start), len(points))
-        last = next((i for i in range(len(points) - 1, -1, -1) if points[i][0] <= self.end), -1)
-        return list(points[max(0, first - 1) : last + 2])
+        first = bisect_left(points, self.start, key=lambda p: p[0])
+        after = bisect_right(points, self.end, key=lambda p: p[0])
+        return list(points[max(0, first - 1) : after + 1])
 
 
 def traces(content: Content) -> list[Trace]:
