@@ -205,7 +205,7 @@ def _snapshot(
             complete=False,
             seconds=0.0,
             method=", ".join(methods.get(name, ())),
-            reason="imported: it holds what the dumps say, and of the rest nothing is known",
+            reason="imported",
             values={path: value for path, value in swept.items() if section_of(path) == name},
             errors={path: message for path, message in errors.items() if section_of(path) == name},
         )
@@ -266,11 +266,12 @@ def _runs(snapshot: Snapshot, found: Sequence[_Found], redactor: Redactor) -> tu
     logged = [m for dump in found if dump.kind in _LOGS for m in dump.sheet.measured]
     counted = _distinct([m for dump in found if dump.kind not in _LOGS for m in dump.sheet.measured])
     chosen = [m for m in counted if m.request == counted[-1].request]
-    repetitions = [_with_acceptance(m, logged) for m in chosen] or logged
+    failure = next((dump.sheet.failure for dump in found if dump.sheet.failure), "")
+    repetitions = [_with_acceptance(m, logged) for m in chosen] or logged or ([Measured(())] if failure else [])
     left_out = len(counted) - len(chosen)
     notes = (f"{plural(left_out, 'result')} of other requests in the same text left out",) if left_out else ()
     during = snapshot.sections.get("during")
-    sampled = replace(during, reason="imported: by the server's log") if during else None
+    sampled = replace(during, reason="imported") if during else None
     state = _without_conditions(snapshot) if sampled else snapshot
     group = hashlib.sha256(snapshot.content_hash.encode() + repr(repetitions).encode()).hexdigest()[:12]
     return tuple(
@@ -279,7 +280,8 @@ def _runs(snapshot: Snapshot, found: Sequence[_Found], redactor: Redactor) -> tu
             group=group,
             started_at=snapshot.captured_at,
             seconds=next((m.value for m in measured.metrics if m.name == "duration_seconds"), 0.0),
-            status="ok",
+            status="ok" if measured.metrics else "never_ready",
+            reason="" if measured.metrics else redactor.clean_text(failure),
             command=(),
             exit_code=None,
             snapshots={"before": state},

@@ -24,7 +24,8 @@ class Sheet:
 
     `taken` are the lines that gave a reading or a figure, `passed` those that are known and have no key. `version` is
     the tool's, `date` the dump's own as it stands there, `moment` its ISO 8601 form where its zone is known.
-    `measured` are repetitions of a benchmark, `methods` of a log's own figures.
+    `measured` are repetitions of a benchmark, or what a log says of its own speed; `failure` is why a server that the
+    log is of never served.
     """
 
     version: str = ""
@@ -35,6 +36,7 @@ class Sheet:
     passed: set[int] = field(default_factory=set)
     dropped: int = 0
     measured: list[Measured] = field(default_factory=list)
+    failure: str = ""
     notes: list[str] = field(default_factory=list)
 
     def value(self, line: int, path: str, value: Json) -> None:

@@ -22,10 +22,13 @@ _BREAK = re.compile(r"\r\n|\n|\r")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,32}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)|[@-Z\\^_])")
 _QUOTE = re.compile(r"(?:> ?){1,8}")
 _STAMP = re.compile(
-    r"(?:\[pod/[\w./-]{1,200}\] )?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) ?"
-    r"|\[pod/[\w./-]{1,200}\] |[\w.-]{1,100} +\| (?=\S)"
+    r"(?:\[pod/[\w./-]{1,200}\] )?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)(?: |\Z)"
+    r"|\[pod/[\w./-]{1,200}\](?: |\Z)"
 )
-"""What `kubectl logs --timestamps --prefix`, `docker logs -t` and `docker compose logs` put before each line."""
+"""What `kubectl logs --timestamps --prefix` and `docker logs -t` put before each line."""
+_LABELS = (re.compile(r"[\w.-]{1,100} +\|(?: |\Z)"), re.compile(r"\d{1,5}: "))
+"""What `docker compose logs` and `srun --label` do, which only all lines together tell from a table or a list."""
+_LOOK_AT, _ENOUGH = 60, 0.9
 _TAG = r"</?(?:details|summary|pre|code|p|br|div|hr|b|h[1-6])(?: [^<>]{0,100})?/?>"
 _MARKUP = re.compile(rf"\s*(?:(?:```|~~~)[\w.+-]*|(?:{_TAG}\s*)+(?:[^<>]{{0,200}}(?:{_TAG}\s*)+)?)\s*\Z", re.I)
 _OPENING = re.compile(r'\s*(?:\{\s*(?:"|\Z)|\[\s*(?:\{|\Z))')
@@ -98,7 +101,7 @@ def _decoded(data: bytes) -> str:
 
 def clean(text: str, name: str = "text") -> Text:
     """A pasted text, line by line."""
-    lines = [_cleaned(line) for line in _BREAK.split(text, MAX_LINES)[:MAX_LINES]]
+    lines = _unlabelled([_cleaned(line) for line in _BREAK.split(text, MAX_LINES)[:MAX_LINES]])
     ended = not lines[-1]
     markup = {number for number, line in enumerate(lines) if line and _MARKUP.match(line)}
     kept = ["" if number in markup else line for number, line in enumerate(lines)]
@@ -112,6 +115,15 @@ def clean(text: str, name: str = "text") -> Text:
     if cut is not None:
         kept[cut] = ""
     return Text(name, kept, documents, filled, cut)
+
+
+def _unlabelled(lines: list[str]) -> list[str]:
+    """The lines without the label that nearly all of them begin with."""
+    some = [line for line in lines if line.strip()][:_LOOK_AT]
+    for label in _LABELS:
+        if len(some) > 1 and sum(label.match(line) is not None for line in some) >= _ENOUGH * len(some):
+            return [label.sub("", line, count=1) if label.match(line) else line for line in lines]
+    return lines
 
 
 def _cleaned(line: str) -> str:

@@ -22,7 +22,10 @@ from envsnap.keys import path_of
 _HEAD = "==============NVSMI LOG=============="
 _GPU = re.compile(r"GPU [0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]\Z")
 _ROW = re.compile(r"( *)(\S(?:[^:]*\S)?)(?: *: (.*))?\Z")
+_TOP = re.compile(r"([A-Z][A-Za-z ]*?) +: (.+)\Z")
 _STEP = 4
+FOREIGN = 3
+"""Lines in a row that something else (a library that is loaded before it) may print among its own."""
 _REPEATED = ("Processes",)
 _REASONS = {"Idle": "gpu_idle", "Applications Clocks Setting": "applications_clocks_setting",
             "SW Power Cap": "sw_power_cap", "HW Slowdown": "hw_slowdown", "Sync Boost": "sync_boost",
@@ -36,12 +39,15 @@ def recognise(text: Text) -> Iterator[range]:
     starts = [n for n, line in enumerate(text.lines) if line.strip() == _HEAD]
     for start, limit in zip(starts, [*starts[1:], len(text.lines)]):
         indent = len(text.lines[start]) - len(text.lines[start].lstrip())
-        stop = start + 1
+        stop, foreign = start + 1, 0
         for number in range(start + 1, limit):
             line = text.lines[number][indent:].rstrip()
-            if line and not (line.startswith("    ") or _GPU.match(line) or re.match(r"[A-Z][A-Za-z ]+ : ", line)):
-                break
-            stop = number + 1 if line else stop
+            if line and not (line.startswith("    ") or _GPU.match(line) or _TOP.match(line)):
+                foreign += 1
+                if foreign > FOREIGN:
+                    break
+            elif line:
+                stop, foreign = number + 1, 0
         yield range(start, stop)
 
 
@@ -65,9 +71,9 @@ def read(text: Text, lines: range, sheet: Sheet) -> None:
         line = text.lines[number][indent:].rstrip()
         if _GPU.match(line):
             gpus.append(_Gpu(lines=[number]))
-        elif line and not gpus and (row := re.match(r"([A-Z][A-Za-z ]*?) +: (.+)\Z", line)):
+        elif not gpus and (row := _TOP.match(line)):
             top[row[1]] = (number, row[2])
-        elif line and gpus:
+        elif gpus and line.startswith(" "):
             _add(gpus[-1], number, line)
     _log(sheet, top)
     minors = [_minor(gpu) for gpu in gpus]

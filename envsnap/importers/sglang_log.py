@@ -33,6 +33,11 @@ _BEGIN = re.compile(
 _END = re.compile(r"Capture (?:target (?:decode|verify) CUDA|cuda) graph end\b")
 _NCCL = re.compile(r"sglang is using nccl==(\d+\.\d+\.\d+)\s*\Z")
 _CAPACITY = re.compile(r"max_total_num_tokens=(\d{1,12}), ")
+_SERVES = ("The server is fired up", "Prefill batch", "Decode batch")
+_FAILS = "Scheduler hit an exception: Traceback"
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)(?::|\s*\Z)")
+_TRACEBACK = 400
+"""Lines that a traceback may have."""
 _UNREADABLE = "its line of arguments is cut or cannot be read"
 _MARKS = ("server_args=ServerArgs", "Decode batch", "Prefill batch", "Init torch distributed", "Load weight",
           "The server is fired up")  # fmt: skip
@@ -51,6 +56,7 @@ def read(text: Text, lines: range, sheet: Sheet) -> None:
     intervals: list[tuple[int, Interval]] = []
     begun: tuple[int, list[int]] | None = None
     algorithms: set[object] = set()
+    failed, served = "", False
     for number in lines:
         match = _LINE.match(text.lines[number])
         if not match:
@@ -58,6 +64,7 @@ def read(text: Text, lines: range, sheet: Sheet) -> None:
         sheet.date = sheet.date or match[1]
         sheet.skip(number)
         said = match[3]
+        served = served or said.startswith(_SERVES)
         if arguments := _ARGUMENTS.match(said):
             algorithms.add(_put_arguments(sheet, number, arguments[1]))
         elif said.startswith("server_args="):
@@ -69,12 +76,16 @@ def read(text: Text, lines: range, sheet: Sheet) -> None:
             begun = number, sorted(int(size) for size in (begin[1] or begin[2]).split(",") if size.strip())
         elif begun and _END.search(said):
             sheet.value(begun[0], "server[0].dp[0].graph_batch_sizes", begun[1])
+        elif said.startswith(_FAILS):
+            failed = failed or _exception(text, range(number + 1, lines.stop), sheet)
         elif nccl := _NCCL.match(said):
             sheet.value(number, "library[nccl/0].version", nccl[1])
         elif (capacity := _CAPACITY.match(said)) and "DP" not in match[2]:
             sheet.value(number, "server[0].dp[0].token_capacity_count", int(capacity[1]))
     if sheet.entries or intervals:
         sheet.value(lines.start, "server[0].engine", "sglang")
+    if failed and not served:
+        sheet.failure = f"the server did not start: {failed}"
     _figures(sheet, intervals, None if len(algorithms) != 1 else algorithms.pop() is not None)
 
 
@@ -88,6 +99,18 @@ def _put_arguments(sheet: Sheet, number: int, text: str) -> object:
     for name, value in named({n: v for n, v in arguments.items() if n not in NOT_ARGUMENTS}):
         sheet.value(number, path_of("server[].argument[]", 0, name), value)
     return arguments.get("speculative_algorithm", "?")
+
+
+def _exception(text: Text, lines: range, sheet: Sheet) -> str:
+    """The last line of the traceback that follows, which says what went wrong."""
+    for number in lines[:_TRACEBACK]:
+        line = text.lines[number]
+        if _LINE.match(line):
+            break
+        sheet.skip(number)
+        if _RAISED.match(line):
+            return line.strip()[:300]
+    return "an exception that the log does not hold whole"
 
 
 def _interval(running: int, said: str) -> Interval | None:

@@ -28,6 +28,9 @@ def text(found: Imported, written: Sequence[str], width: int, everything: bool =
     for number, run in enumerate(found.runs, 1):
         figures = ", ".join(f"{m.name}\N{NO-BREAK SPACE}{m.value:.4g}\N{NO-BREAK SPACE}{m.unit}" for m in run.metrics)
         rows = textwrap.wrap(f"run {number} of {len(found.runs)}  {figures}", width, subsequent_indent="  ")
+        if run.reason:
+            lines.append([(f"run {number} of {len(found.runs)}  {run.status}: {run.reason}", "bad")])
+            continue
         lines += [[(row.replace("\N{NO-BREAK SPACE}", " "), "")] for row in rows]
         lines += [[(f"  {warning}", "warn")] for warning in run.warnings]
     lines += _unknown(found, width, everything)

@@ -99,9 +99,12 @@ def test_the_log_of_a_server_gives_figures() -> None:
     assert found.snapshot.captured_at == "2026-11-29T16:58:11"
 
 
-def test_a_server_that_never_served_gives_arguments_and_no_figure() -> None:
+def test_a_server_that_never_served_gives_a_run_that_failed_and_says_why() -> None:
     found = read((DATA / "sglang_0.5.16_crash.log").read_text())
-    assert not found.runs
+    (run,) = found.runs
+    assert run.status == "never_ready"
+    assert run.reason == "the server did not start: ModuleNotFoundError: No module named 'deep_gemm'"
+    assert not run.metrics
     assert found.snapshot.values["server[0].argument[disable_cuda_graph]"] is False
     assert found.snapshot.values["server[0].dp[0].graph_batch_sizes"] == [1, 2, 3, 4]
 
@@ -281,3 +284,14 @@ def test_dates_are_the_dumps_own() -> None:
     assert dates["srt_slurm"] == "2026-11-02T10:10:07Z"
     assert read(SAMPLES["pip_freeze"]).snapshot.captured_at == ""
     assert read(SAMPLES["srt_slurm"], SAMPLES["nvidia_smi_q"]).snapshot.captured_at == "2026-11-02T10:10:07.000+00:00"
+
+
+def test_a_line_that_a_library_prints_into_nvidia_smi_is_not_its_own() -> None:
+    text = SAMPLES["nvidia_smi_q"].replace(
+        "\nCUDA Version", "\n[core Msg(571:1:libvgpu.c:836)]: Initializing.....\nCUDA Version"
+    )
+    found = read(
+        text.replace("\n    Temperature\n", "\n[core Msg(571:1:libvgpu.c:836)]: Calling exit\n    Temperature\n")
+    )
+    assert found.snapshot.values == values(SAMPLES["nvidia_smi_q"])
+    assert found.not_understood == 3

@@ -235,3 +235,13 @@ def test_what_a_table_does_not_tell_of_the_request_is_not_known(folder: Path) ->
     assert [sentence for sentence in found.comparison.obstacles if "random_input_len" in sentence] == []
     assert any("max_concurrency was 1 and 2" in sentence for sentence in found.comparison.obstacles)
     assert not any("random_input_len" in c.path for suspect in found.suspects for c in suspect.changes)
+
+
+def test_a_server_that_did_not_start_is_the_slow_side(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(DATA / "sglang_0.5.16_crash.log", folder / "crash.log")
+    found = explain(load_side("crash.log"), load_side("slow.md"))
+    assert found.fast == "b"
+    assert "deep_gemm" in found.symptom.failure
+    code, out, _ = said(capsys, "import", "crash.log")
+    assert code == 0
+    assert "never_ready: the server did not start: ModuleNotFoundError" in out
