@@ -104,12 +104,18 @@ def opened(host: Host, scope: Scope, subject: str) -> Iterator[Cache]:
         cache.flush()
 
 
-def _place(subject: str) -> Path | None:
-    """The file of a subject; None where there is no home to put it in."""
+def folder() -> Path | None:
+    """Where the cache is or will be; None where there is no home to put it in."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(base):  # the XDG specification: a relative one is to be ignored
         base = os.path.expanduser("~/.cache")
-    return Path(base, "envsnap", f"{subject}.json") if os.path.isabs(base) else None
+    return Path(base, "envsnap") if os.path.isabs(base) else None
+
+
+def _place(subject: str) -> Path | None:
+    """The file of a subject."""
+    place = folder()
+    return place / f"{subject}.json" if place else None
 
 
 def _load(path: Path) -> dict[str, Json]:

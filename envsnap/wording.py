@@ -39,7 +39,10 @@ def clip(text: str, width: int) -> str:
 def plural(count: int, noun: str) -> str:
     """`1 reading`, `2,000 readings`, `2 boundaries`."""
     if count != 1:
-        noun = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else f"{noun}s"
+        if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+            noun = f"{noun[:-1]}ies"
+        else:
+            noun += "es" if noun.endswith(("s", "x", "sh", "ch")) else "s"
     return f"{count:,} {noun}"
 
 

@@ -127,6 +127,12 @@ def _of_list(prefix: str, names: Any) -> Mapping[str, str]:
     return {f"{before}{comma}{name}": "" for name in names if name not in before.split(",")}
 
 
+def _searches(parsed_args: Any, **_: Any) -> Mapping[str, str]:
+    store = Path(parsed_args.store) if getattr(parsed_args, "store", "") else Path()
+    found = {path.stem: "" for path in (store / ".envsnap" / "prove").glob("*.json")}
+    return {"last": "the one that ran last", **found} if found else {}
+
+
 def _rules(**_: Any) -> Mapping[str, str]:
     from envsnap.check.rules import codes
 
@@ -134,7 +140,7 @@ def _rules(**_: Any) -> Mapping[str, str]:
 
 
 VALUES: Mapping[str, Completer] = {
-    **dict.fromkeys(("FILE", "SNAP", "EXE", "M", "-- BENCHMARK…"), _files),
+    **dict.fromkeys(("FILE", "PATH", "SNAP", "EXE", "M", "-- BENCHMARK…"), _files),
     **dict.fromkeys(("SIDE", "FAST", "SLOW", "A0"), _sides),
     **dict.fromkeys(("KEY", "PATTERN"), _keys),
     "DIR": _folders,
@@ -143,8 +149,9 @@ VALUES: Mapping[str, Completer] = {
     "SECTION,…": _sections,
     "PROBE,…": _probes,
     "CODE": _rules,
+    "ID": _searches,
 }
 """What can stand for a metavar, by its name."""
 
-FREE = frozenset("ARM CMD N N,… NAME NAME=RE P PREFIX RE RUNS S STORY SUSPECT TEXT URL".split())  # noqa: SIM905
+FREE = frozenset("ARM CMD ID N N,… NAME NAME=RE P PREFIX RE RUNS S STORY SUSPECT TEXT URL".split())  # noqa: SIM905
 """Metavars that stand for what nobody can guess."""

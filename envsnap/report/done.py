@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from envsnap.reading import Json
+from envsnap.report.doctor import DOCTOR
 from envsnap.report.formats import COUNT, NUMBER, STRING, Schema, array, by_name, document, record
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from envsnap.report.page import Content
 
 DONE_FORMATS: dict[str, Schema] = {
+    "doctor": DOCTOR,
     "recording": document(
         "recording",
         {

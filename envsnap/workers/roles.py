@@ -62,6 +62,10 @@ TORCHRUN = Engine(
 RAY = Engine(titles=((r"ray::([A-Za-z_]\w*).*", r"ray_\1"),))  # what follows is the method that runs just now
 
 ENGINES = (SGLANG, RAY, VLLM, TENSORRT_LLM, TORCHRUN)
+ANY = "|".join(
+    f"(?:{pattern})" for engine in ENGINES for pattern, role in (*engine.titles, *engine.programs) if role != "client"
+)
+"""A pattern that finds the processes of any of them, as `Scope.match` takes it."""
 
 _HELPERS: Rules = (
     (r"-c from multiprocessing\.spawn import\b.*", "spawn"),

@@ -145,13 +145,13 @@ def _groups(processes: Mapping[int, Process], scope: Scope, me: int) -> tuple[Gr
         if pid not in own | envsnap and any(pattern.search(" ".join(p.argv)) for pattern in patterns)
     ]
     named = [pid for pid in scope.pids if pid in processes]
-    members = _descendants(processes, [*named, *matched], envsnap)
+    members = descendants(processes, [*named, *matched], envsnap)
     roots = sorted((p for p in map(processes.__getitem__, members) if p.parent not in members), key=_start)
     return tuple(_group(processes, root, members, named, me) for root in roots)
 
 
 def _group(processes: Mapping[int, Process], root: Process, members: set[int], named: list[int], me: int) -> Group:
-    below = [processes[pid] for pid in _descendants(processes, [root.pid], ()) & members if pid != root.pid]
+    below = [processes[pid] for pid in descendants(processes, [root.pid], ()) & members if pid != root.pid]
     chain: list[Process] = []
     for process in _ancestors(processes, root.pid) if not SHELL.match(root.program) else ():
         if len(chain) == _MAX_CHAIN or _SESSION.match(process.name):
@@ -190,7 +190,7 @@ def _ancestors(processes: Mapping[int, Process], pid: int) -> list[Process]:
     return found
 
 
-def _descendants(processes: Mapping[int, Process], roots: Iterable[int], without: Collection[int]) -> set[int]:
+def descendants(processes: Mapping[int, Process], roots: Iterable[int], without: Collection[int] = ()) -> set[int]:
     """The running roots and all below them, without `without` and what is below that (unless it is a root itself)."""
     children: dict[int, list[int]] = {}
     for process in processes.values():
