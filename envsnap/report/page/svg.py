@@ -74,7 +74,7 @@ def ratio_ticks(scale: Scale, apart: float = 0.09) -> list[float]:
     """Ratios to mark: 1, and round ones beside it that stand `apart` by a part of the width at least."""
     wide = math.log(scale.high / scale.low)
     steps: Sequence[float] = (
-        (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
+        (0.01, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 100)
         if wide > 1.5
         else (0.25, 0.5, 0.7, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2)
         if wide > 0.35
