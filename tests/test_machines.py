@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -28,9 +27,8 @@ def test_law_a_machine_replays_to_its_golden_snapshot(folder: Path) -> None:
     replayed = replay(folder)
     if os.environ.get("ENVSNAP_UPDATE_GOLDEN") == "1":
         write(replayed, folder / GOLDEN)
-    # NOTE: as documents, not as text: GPUs are read side by side, and whichever answers first stands first.
-    assert json.loads(dumps(replayed)) == json.loads((folder / GOLDEN).read_text("ascii"))
-    assert json.loads(dumps(load(folder / GOLDEN))) == json.loads(dumps(replayed))
+    assert dumps(replayed) == (folder / GOLDEN).read_text("ascii")
+    assert dumps(load(folder / GOLDEN)) == dumps(replayed)
     assert violations(replayed.as_json()) == []
     assert not {name: s.reason for name, s in replayed.sections.items() if s.status in ("error", "timeout")}
 

@@ -13,7 +13,6 @@ import json
 import posixpath
 import re
 import stat
-import time
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -85,7 +84,7 @@ def compare(
     question = f"unchanged {root} {file_modes}"
     stale = _not_known(stale, fingerprint, held.get(question) if fingerprint else None)
     _hash_stale(host, root, stale, tree, file_modes, algorithm)
-    if fingerprint and _settled(stale):
+    if fingerprint and _settled(stale, float(host.self().get("time", 0.0))):
         held.put(question, [fingerprint, sorted(tree.differs)])
     _hash_untracked(host, root, _without_snapshots(host, root, untracked), tree, algorithm)
     return tree
@@ -170,10 +169,10 @@ def _not_known(stale: list[Stale], fingerprint: str, known: Json) -> list[Stale]
     return [item for item in stale if item[0].path in changed]
 
 
-def _settled(stale: list[Stale]) -> bool:
-    """Whether no file is so fresh that it could change again within one tick of its times."""
+def _settled(stale: list[Stale], now: float) -> bool:
+    """Whether no file is so fresh that it could change again within one tick of its times; `now` is the machine's."""
     newest = max((max(now[2], now[3]) for _, now in stale), default=0)
-    return time.time() - newest / 1e9 > SETTLED_SECONDS
+    return now - newest / 1e9 > SETTLED_SECONDS
 
 
 def _hash_stale(host: Host, root: str, stale: list[Stale], tree: WorkingTree, file_modes: bool, algorithm: str) -> None:

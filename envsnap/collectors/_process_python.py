@@ -28,10 +28,12 @@ class Started:
 def of_processes(host: Host, scope: Scope) -> Started | None:
     """The interpreter of the first process of interest that still tells; None where there is none.
 
-    Raises: Missing where its files are not the ones that can be seen from here.
+    Raises: Missing where its files are not the ones that can be seen from here, or where all have written titles over
+    how they were started, so that the running interpreter would stand for another.
     """
     candidates = _candidates(host, scope)
     if not candidates:
+        _refuse_titles(host, scope)
         return None
     process = candidates[0]
     proc = f"/proc/{process.pid}"
@@ -62,6 +64,20 @@ def _candidates(host: Host, scope: Scope) -> list[Process]:
         return []
     processes = [p for group in groups for p in (*group.members, *reversed(group.chain))]
     return [p for p in processes if p.argv and not p.zombie and not p.retitled and _PYTHON.match(p.program)]
+
+
+def _refuse_titles(host: Host, scope: Scope) -> None:
+    """Raises: Missing where a process that may be Python's no longer tells how it was started."""
+    try:
+        retitled = [p for group in of_interest(host, scope) for p in group.members if p.retitled and not p.zombie]
+    except Missing:
+        return
+    links = host.found([["link", f"/proc/{p.pid}/exe"] for p in retitled])
+    if any(not isinstance(exe, Value) or _PYTHON.match(posixpath.basename(str(exe.value))) for exe in links):
+        raise Missing(
+            Why.CLOBBERED,
+            "all processes of interest have written titles over how they were started; name their Python with --python",
+        )
 
 
 def _executable(host: Host, name: str, environ: Mapping[str, str], cwd: str) -> str:

@@ -1,4 +1,4 @@
-"""Names of variables: those set here that nobody reads, by the engines' own lists of what they read."""
+"""Names of variables: those set here or in a worker that nobody reads, by the engines' own lists of what they read."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
+from envsnap.collectors import Partial
 from envsnap.collectors import _env_names as known
 from envsnap.collectors._dists import installed
 from envsnap.collectors._interpreter import interpreter
 from envsnap.host import Host
 from envsnap.keys import Effect, Key, Kind, Type, path_of
-from envsnap.reading import Found, Missing, Value
+from envsnap.reading import Found, Missing, Unavailable, Value, Why
 from envsnap.scope import Scope
+from envsnap.workers.census import take
+from envsnap.workers.live_env import Environment
 
-METHOD = "os.environ, text of the installed engines"
+METHOD = "os.environ, memory of the processes of interest, text of the installed engines"
 
 UNKNOWN = Key(
     "env_names.unknown[]", Type.STRING, Kind.VOLATILE,
@@ -51,7 +54,7 @@ class Names:
 
 def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     """Yield the readings; an engine that is not installed is not asked."""
-    environ = host.environ()
+    environ, unread = _environs(host, scope)
     left = MAX_UNKNOWN
     for engine, list_of in _ENGINES.items():
         prefix = f"{engine.upper()}_"
@@ -63,6 +66,30 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
         for name, meant in islice(_unknown(mine, names), left):
             left -= 1
             yield path_of(UNKNOWN.pattern, name[:256]), Value(meant)
+    if unread:
+        raise Partial(f"the variables of {unread} of the processes of interest could not be read")
+
+
+def _environs(host: Host, scope: Scope) -> tuple[set[str], int]:
+    """Names of all variables that are set here or in a process of interest, and of how many of these none is known.
+
+    A launcher sets variables for its workers alone, and a misspelt one would be seen nowhere else.
+    """
+    names = set(host.environ())
+    try:
+        census = take(host, scope)
+    except Missing:  # none is named, or none runs
+        return names, 0
+    unread = 0
+    for process in census.processes:
+        live, given = census.live[process.pid], census.at_exec[process.pid]
+        if isinstance(live, Environment):
+            names.update(live.variables)
+        elif not isinstance(given, Unavailable):
+            names.update(given)
+        elif live.why is not Why.GONE:
+            unread += 1
+    return names, unread
 
 
 def _unknown(mine: list[str], names: Names) -> Iterator[tuple[str, str]]:

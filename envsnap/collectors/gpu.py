@@ -92,16 +92,19 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
 
     for gpu in range(count):
         threading.Thread(target=work, args=(gpu,), daemon=True, name=f"gpu{gpu}").start()
-    waiting = set(range(count))
-    while waiting:
-        try:
+    answered: dict[int, list[tuple[str, Found]]] = {}
+    late = [(f"gpu[{gpu}]", Unavailable(Why.TIMEOUT, "NVML did not answer")) for gpu in range(count)]
+    try:
+        while len(answered) < count:
             gpu, readings = results.get(timeout=max(host.left(threading.TIMEOUT_MAX) - MARGIN_SECONDS, 0))
-        except Empty:
-            for gpu in sorted(waiting):
-                yield f"gpu[{gpu}]", Unavailable(Why.TIMEOUT, "NVML did not answer")
-            raise Partial(f"NVML did not answer for {len(waiting)} of {count} GPUs") from None
-        waiting.discard(gpu)
-        yield from readings
+            answered[gpu] = readings
+    except (Empty, Missing):
+        pass
+    # NOTE: by number, whoever answered first: what a snapshot holds does not depend on how threads ran.
+    for gpu in range(count):
+        yield from answered.get(gpu, [late[gpu]])
+    if len(answered) < count:
+        raise Partial(f"NVML did not answer for {count - len(answered)} of {count} GPUs")
 
 
 def _unsure_fields(driver_version: Found) -> dict[Call, Found]:

@@ -11,6 +11,8 @@ import threading
 import time
 from collections.abc import Mapping
 
+from envsnap.collectors._gpu_clocks import EVENT_REASONS
+from envsnap.collectors._nvml import bit_names
 from envsnap.host import Host
 from envsnap.reading import Found, Json, Missing, Value
 from envsnap.runs.columns import Columns
@@ -26,21 +28,10 @@ _FIRST_SLOW = 2
 
 _CLOCKS_READ = 8
 
+_REASONS = bit_names(EVENT_REASONS)
+
 # NVML's PCIe generation as the speed of one lane, in GT/s.
 _PCIE_GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
-
-# nvmlClocksEventReasons: bit -> NVML's word for it.
-THROTTLE_REASONS = {
-    0x1: "gpu_idle",
-    0x2: "applications_clocks_setting",
-    0x4: "sw_power_cap",
-    0x8: "hw_slowdown",
-    0x10: "sync_boost",
-    0x20: "sw_thermal_slowdown",
-    0x40: "hw_thermal_slowdown",
-    0x80: "hw_power_brake_slowdown",
-    0x100: "display_clock_setting",
-}
 
 # nvmlPerfPolicyType_t: the policies whose violation time (ns) says why clocks were held down.
 _VIOLATIONS = {0: "power", 1: "thermal", 2: "sync_boost", 3: "board_limit", 4: "low_utilization", 5: "reliability"}
@@ -222,7 +213,7 @@ def _gpu_row(gpu: int, found: dict[str, Found], foreign: dict[str, list[int]]) -
         "memory_clock_mhz": read("nvmlDeviceGetClockInfo2"),
         "power_watts": round(power / 1000, 1) if isinstance(power, int) else None,
         "temperature_celsius": read("nvmlDeviceGetTemperature0"),
-        "throttle_reasons": None if reasons is None else throttle_names(reasons),
+        "throttle_reasons": _REASONS(reasons) if isinstance(reasons, int) and reasons >= 0 else None,
         "pcie_speed_gts": _PCIE_GTS.get(generation),
         "pcie_width_lanes": read("nvmlDeviceGetCurrPcieLinkWidth"),
         "memory_used_bytes": memory.get("used") if isinstance(memory, dict) else None,
@@ -236,13 +227,6 @@ def _gpu_row(gpu: int, found: dict[str, Found], foreign: dict[str, list[int]]) -
     if isinstance(processes, list):
         foreign[prefix + "foreign"] = [int(p["pid"]) for p in processes if isinstance(p, dict) and "pid" in p]
     return {prefix + name: value for name, value in row.items() if value is not None}
-
-
-def throttle_names(bits: int) -> list[str]:
-    """NVML's clock event reasons as sorted words; an unknown bit as its number."""
-    known = [name for bit, name in THROTTLE_REASONS.items() if bits & bit]
-    rest = bits & ~sum(THROTTLE_REASONS)
-    return sorted([*known, *([f"bit_{rest:#x}"] if rest else [])])
 
 
 _TICKS_PER_SECOND = 100  # USER_HZ, fixed on Linux for what /proc shows

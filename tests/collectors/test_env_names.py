@@ -1,15 +1,24 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from envsnap.capture import capture
+from envsnap.collectors import env_names
 from envsnap.host import LiveHost
+from envsnap.reading import Unavailable, Why
 from envsnap.scope import Scope
 from envsnap.snapshot import Section
+from envsnap.workers.census import Census
+from envsnap.workers.tree import Process
 from tests.collectors.environments import Venv
 from tests.collectors.hosts import on_the_empty_machine
+from tests.processes import Spawn
 
 ENVIRON = """
 class Envs:
@@ -77,6 +86,35 @@ def test_no_more_than_some_are_listed(engines: Scope, monkeypatch: pytest.Monkey
     for number in range(80):
         monkeypatch.setenv(f"NCCL_ODD_NAME_{number}", "1")
     assert len(unknown(engines)) == 50
+
+
+def test_what_only_a_worker_has_is_named_too(engines: Scope, monkeypatch: pytest.MonkeyPatch, spawn: Spawn) -> None:
+    code = "import os; os.environ['SGLANG_ENABLE_JIT_DEEPGEM'] = '1'; print('up', flush=True); input()"
+    environ = {"PATH": os.environ["PATH"], "NCCL_PROTOO": "LL"}
+    worker = spawn(
+        [sys.executable, "-S", "-c", code], env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert worker.stdout
+    assert worker.stdout.readline() == "up\n"
+    scope = replace(engines, pids=(worker.pid,))
+    if read(scope).status != "ok":
+        pytest.skip("other processes cannot be looked into here")
+    assert unknown(scope) == {"NCCL_PROTOO": "NCCL_PROTO", "SGLANG_ENABLE_JIT_DEEPGEM": "SGLANG_ENABLE_JIT_DEEPGEMM"}
+    assert unknown(engines) == {}
+
+
+def test_workers_that_cannot_be_looked_into_leave_it_incomplete(
+    engines: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    denied = Unavailable(Why.DENIED, "no")
+    process = Process(pid=7, parent=1, name="python", state="S", command="python\0", start_ticks=1)
+    census = Census((process,), {7: "main"}, {7: denied}, {7: denied}, {}, {}, 0)
+    monkeypatch.setattr(env_names, "take", lambda host, scope: census)
+    monkeypatch.setenv("NCCL_PROTOO", "1")
+    found = read(engines)
+    assert (found.status, found.complete) == ("partial", False)
+    assert "of 1 of the processes" in found.reason
+    assert unknown(engines) == {"NCCL_PROTOO": "NCCL_PROTO"}
 
 
 def test_nothing_on_the_empty_machine() -> None:

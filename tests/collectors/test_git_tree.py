@@ -746,6 +746,24 @@ def test_what_is_remembered_is_not_trusted_while_files_are_fresh(repo: Repo, mon
     assert hosts[0].hashed == hosts[1].hashed != []
 
 
+def test_how_fresh_files_are_is_told_by_the_machine_s_clock(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Early(Recorder):
+        """A machine on which it is still the moment at which the files were written."""
+
+        def self(self) -> dict[str, Any]:
+            return {**super().self(), "time": 1e9}
+
+    monkeypatch.setattr(_git_index, "MANY", 2)
+    repo.commit({"a": "1\n", "b": "1\n", "c": "1\n"})
+    monkeypatch.setattr(_git_index, "SETTLED_SECONDS", -1.0)
+    for name in "abc":
+        os.utime(repo.root / name, ns=(10**18, 10**18))
+    for host_of, hashed in ((Early, 3), (Early, 3), (Recorder, 3), (Recorder, 0)):
+        host = host_of(repo.root)
+        seen(repo, host=host, cache=True)
+        assert len(host.hashed) == hashed
+
+
 def test_more_files_to_hash_than_is_sensible(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_git_index, "MAX_STALE", 3)
     repo.commit({f"{i}": "1\n" for i in range(5)})

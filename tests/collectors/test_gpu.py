@@ -230,6 +230,23 @@ def test_one_gpu_that_hangs_leaves_the_others_and_is_named() -> None:
     assert found.unavailable["gpu[0]"].why is Why.TIMEOUT
 
 
+def test_gpus_stand_by_number_whoever_answers_first() -> None:
+    later = threading.Event()
+    usual = replies()[("nvml",)]
+
+    def answer(function: str, *arguments: Any) -> Any:
+        if arguments[:1] == ("gpu:0",):
+            later.wait(10)
+        elif function == "nvmlDeviceGetFieldValues" and [164, 0] in arguments[1]:  # its last question
+            later.set()
+        return usual(function, *arguments)
+
+    found = capture(host=FakeHost(replies={("nvml",): answer}), only=["gpu"]).sections["gpu"]
+    order = [path[4] for path in found.values if path.startswith("gpu[")]
+    assert order == sorted(order)
+    assert set(order) == {"0", "1"}
+
+
 @pytest.mark.parametrize(
     "garbage", ["text", None, -1, 2.5, float("nan"), True, [], {}, [None], [[]], {"a": 1}, "\ud800", 10**400, ["ok", 1]]
 )

@@ -18,11 +18,13 @@ import envsnap
 from envsnap.capture import capture
 from envsnap.collectors import Partial, python
 from envsnap.collectors._interpreter import described, interpreter
+from envsnap.collectors._process_python import of_processes
 from envsnap.host import LiveHost
 from envsnap.reading import Found, Missing, Unavailable, Value, Why
 from envsnap.scope import Scope
 from tests.collectors.environments import BASE, MINOR, Venv, section_of
 from tests.fakes import FakeHost
+from tests.workers.test_tree import machine
 
 ROOT = str(Path(envsnap.__file__).parents[1])
 HAS_HEADERS = (Path(sysconfig.get_paths()["include"]) / "patchlevel.h").exists()
@@ -273,6 +275,22 @@ def test_a_process_that_is_no_python_leaves_the_running_one() -> None:
     finally:
         child.kill()
         child.wait()
+
+
+def test_processes_that_have_all_written_titles_are_not_described_by_the_running_python() -> None:
+    ranks = (10, 1, "sglang::scheduler_TP0\0\0\0"), (11, 10, "sglang::scheduler_TP1\0\0\0")
+    host = machine((1, 0, "init\0"), *ranks)
+    host.links |= {"/proc/10/exe": "/usr/bin/python3.11", "/proc/11/exe": "/usr/bin/python3.11"}
+    scope = Scope(match=("sglang",))
+    with pytest.raises(Missing, match="--python") as caught:
+        interpreter(host, scope)
+    assert caught.value.why is Why.CLOBBERED
+    for name in ("python", "packages", "libraries"):
+        section = capture(scope, host, only=[name]).sections[name]
+        assert (section.status, section.values) == ("unavailable", {})
+    # What says of itself that it is none of Python's programs hides none.
+    host.links = {"/proc/10/exe": "/usr/bin/nginx", "/proc/11/exe": "/usr/bin/nginx"}
+    assert of_processes(host, scope) is None
 
 
 def test_a_process_that_hides_its_path_is_a_doubt(venv: Venv) -> None:

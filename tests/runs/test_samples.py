@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from envsnap.host import LiveHost
+from envsnap.reading import Value
 from envsnap.runs import sampler as sampler_module
 from envsnap.runs.columns import Columns
-from envsnap.runs.sampler import Sampler, throttle_names
+from envsnap.runs.sampler import Sampler, _gpu_row
 from envsnap.runs.samples import KEYS, section
 from tests.fakes import FakeHost
 
@@ -106,7 +107,15 @@ def test_a_very_long_run_is_thinned_and_not_cut(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("bits", "names"), [(0, []), (1, ["gpu_idle"]), (0x404, ["bit_0x400", "sw_power_cap"]), (0x8, ["hw_slowdown"])]
+    ("bits", "names"),
+    [
+        (0, []),
+        (1, ["gpu_idle"]),
+        (0x404, ["reliability", "sw_power_cap"]),
+        (0x8, ["hw_slowdown"]),
+        (1 << 20, ["bit_20"]),
+    ],
 )
-def test_reasons_in_words(bits: int, names: list[str]) -> None:
-    assert throttle_names(bits) == names
+def test_reasons_are_in_the_words_that_a_capture_uses(bits: int, names: list[str]) -> None:
+    row = _gpu_row(0, {"nvmlDeviceGetCurrentClocksEventReasons": Value(bits)}, {})
+    assert row == {"gpu[0].throttle_reasons": names}
