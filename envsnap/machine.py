@@ -980,9 +980,9 @@ def _import_pynvml():
         import pynvml
 
         return pynvml
-    module = type(sys)("pynvml")
+    module = sys.modules["pynvml"] = type(sys)("pynvml")  # NOTE: it looks itself up there
     exec(compile(source, "pynvml, sent along", "exec"), module.__dict__)
-    return sys.modules.setdefault("pynvml", module)
+    return module
 
 
 def _nvml_missing(pynvml, error):

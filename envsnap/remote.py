@@ -19,8 +19,8 @@ from itertools import count
 from typing import Any
 
 from envsnap import remote_program as sent
-from envsnap.host import Answer, Host, HostError, Request
-from envsnap.reading import Missing, Why
+from envsnap.host import Answer, Host, Request
+from envsnap.reading import Value, Why
 from envsnap.redact import Redactor
 from envsnap.remote_pipe import Pipe
 from envsnap.remote_trouble import Silence, name_of, unfit, why_silent, with_input
@@ -104,12 +104,10 @@ class RemoteHost(Host):
             "nvml": "sent along" if sent.nvml_source() else "that of the other machine",
         }
         began = time.monotonic()
-        try:
-            told["cost"] = self.one("cost")
+        cost, namespace = self.found([["cost"], ["link", "/proc/self/ns/pid"]])
+        if isinstance(cost, Value) and isinstance(namespace, Value):
             told["round_trip_seconds"] = round(time.monotonic() - began, 4)
-            told["pid_namespace"] = self.one("link", "/proc/self/ns/pid")
-        except (Missing, HostError):
-            pass
+            told["cost"], told["pid_namespace"] = cost.value, namespace.value
         return {**told, "sent_bytes": self._pipe.sent, "received_bytes": self._pipe.received}
 
     def close(self) -> None:
@@ -147,7 +145,7 @@ class RemoteHost(Host):
     def _take(self, line: bytes) -> None:
         number, answers = _decoded(line)
         with self._lock:
-            batch = self._under_way.pop(number, None)
+            batch = self._under_way.get(number)
         if batch is None:  # it came after its deadline
             return
         if len(answers) != batch.size:

@@ -69,7 +69,8 @@ def why_silent(who: str, silence: Silence) -> str:
 def unfit(who: str, ready: Ready, said: str) -> str:
     """Why a far side that answered cannot be used; empty where it can. `said` is what its python3 printed."""
     if not ready.python:
-        if re.search("exec format error", said, re.IGNORECASE):
+        # NOTE: a plain shell takes such a program for a script, and stumbles over its first word.
+        if re.search("exec format error|\x7fELF", said, re.IGNORECASE):
             return f"{who} cannot run its python3: it is built for another processor{_quoted(_last(said))}."
         version = re.search(r"Python (\d+\.\d+\.\d+)", said)
         if version:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -27,6 +28,8 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 MOVES = {"load", "kernel_log", "network", "caches", "repo"}
 """What two captures a second apart need not agree in."""
+
+SAYS_VERSION = "import sys; sys.stdout.write('%s %d %d' % ((sys.executable,) + sys.version_info[:2]))"
 
 FAR_PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 
@@ -156,12 +159,9 @@ def test_every_python_that_may_stand_at_the_other_end(version: str) -> None:
 def find(version: str) -> str:
     """A Python of that version; skipped where there is none."""
     installed = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
-    for candidate in (f"python{version}", *map(str, sorted(installed.glob(f"{version}.*/bin/python")))):
-        told = subprocess.run(
-            ["sh", "-c", f'"{candidate}" -c "import sys; print(sys.executable, *sys.version_info[:2])"'],
-            capture_output=True,
-            text=True,
-        ).stdout.split()
+    beside = [shutil.which(f"python{version}"), *map(str, sorted(installed.glob(f"{version}.*/bin/python")))]
+    for candidate in filter(None, beside):
+        told = subprocess.run([candidate, "-c", SAYS_VERSION], capture_output=True, text=True).stdout.split()
         if told[1:] == version.split("."):
             return told[0]
     pytest.skip(f"no Python {version} here")
