@@ -60,9 +60,12 @@ def import_files(names: Sequence[str], redactor: Redactor) -> Imported:
     """What the dumps in some files say together. Raises: SnapshotError."""
     from envsnap.importers._assembly import imported
     from envsnap.importers._text import read_bytes, text_of
-    from envsnap.jsonfile import name_of
+    from envsnap.jsonfile import SnapshotError, name_of
 
     read = [(read_bytes(name), name_of(name)) for name in names]
+    for data, name in read:
+        if _is_our_own(data):
+            raise SnapshotError(f"{name} is envsnap's own: the verbs take it as it is.")
     _tell(sum(len(data) for data, _ in read))
     return imported([text_of(data, name) for data, name in read], redactor)
 
@@ -85,7 +88,7 @@ def _load_file(name: str) -> Side:
         return Side.of_runs([parse(document, name)], name)
     if document is not None and "format" in document:
         return Side(from_json(document, name), (), name)
-    if b'"envsnap.' in data[:400]:  # one of envsnap's own that is damaged
+    if _is_our_own(data):  # and is damaged
         raise why or SnapshotError(f"{name} is malformed.")
     _tell(len(data))
     try:
@@ -104,6 +107,11 @@ def _document(data: bytes, name: str) -> tuple[Exception | None, dict[str, Json]
     except SnapshotError as error:
         return error, None
     return None, document if isinstance(document, dict) else None
+
+
+def _is_our_own(data: bytes) -> bool:
+    """Whether a file begins as envsnap's do."""
+    return b'"envsnap.' in data[:400]
 
 
 def _is_like_json(data: bytes) -> bool:

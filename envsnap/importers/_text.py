@@ -6,6 +6,7 @@ import json
 import re
 import sys
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ _TAG = r"</?(?:details|summary|pre|code|p|br|div|hr|b|h[1-6])(?: [^<>]{0,100})?/
 _MARKUP = re.compile(rf"\s*(?:(?:```|~~~)[\w.+-]*|(?:{_TAG}\s*)+(?:[^<>]{{0,200}}(?:{_TAG}\s*)+)?)\s*\Z", re.I)
 _OPENING = re.compile(r'\s*(?:\{\s*(?:"|\Z)|\[\s*(?:\{|\Z))')
 _WHERE_IT_ENDS = 64
+_PASSES = 4
 
 
 @dataclass(frozen=True)
@@ -137,15 +139,25 @@ def _cleaned(line: str) -> str:
 
 
 def _documents(lines: list[str]) -> Iterator[tuple[range, Json]]:
-    """Each JSON object or array that begins at the start of a line and ends at the end of one."""
+    """Each JSON object or array that begins at the start of a line and ends at the end of one.
+
+    Bounded: what is tried and is none costs time, and all tries together no more than a few passes over the text.
+    """
     decoder = json.JSONDecoder(parse_int=_integer)
+    ends = _ends(lines)
+    left = _PASSES * (sum(map(len, lines)) + len(lines))
     number, tried = 0, 0
     while number < len(lines) and tried < MAX_DOCUMENTS:
         if not _OPENING.match(lines[number][:_WHERE_IT_ENDS]):
             number += 1
             continue
         tried += 1
-        found = _document(decoder, lines, number)
+        found = _document(decoder, lines[number : number + 1], number)
+        stop = _after(ends, lines[number], number)
+        if found is None and stop and left > 0:
+            block = lines[number:stop]
+            left -= sum(map(len, block))
+            found = _document(decoder, block, number)
         if found is None:
             number += 1
         else:
@@ -153,38 +165,36 @@ def _documents(lines: list[str]) -> Iterator[tuple[range, Json]]:
             number = found[0].stop
 
 
+def _ends(lines: list[str]) -> dict[str, list[int]]:
+    """The numbers of the lines that consist of a closing bracket, by such a line."""
+    found: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        if line.strip() in ("}", "]"):
+            found.setdefault(line.rstrip(), []).append(number)
+    return found
+
+
+def _after(ends: dict[str, list[int]], opening: str, start: int) -> int | None:
+    """One past the next line that closes what a line opened, by its indentation; None where there is none."""
+    closing = opening[: len(opening) - len(opening.lstrip())] + {"{": "}", "[": "]"}[opening.lstrip()[0]]
+    numbers = ends.get(closing, [])
+    at = bisect_right(numbers, start)
+    return numbers[at] + 1 if at < len(numbers) else None
+
+
+def _document(decoder: json.JSONDecoder, block: list[str], start: int) -> tuple[range, Json] | None:
+    text = "\n".join(block)
+    try:
+        document, end = decoder.raw_decode(text, len(text) - len(text.lstrip()))
+    except (ValueError, RecursionError):
+        return None
+    if text[end:].partition("\n")[0].strip():
+        return None
+    return range(start, start + text.count("\n", 0, end) + 1), document
+
+
 def _integer(text: str) -> int:
     """NOTE: turning a million digits into a number takes minutes, which not every Python refuses."""
     if len(text) > 400:
         raise ValueError("too large a number")
     return int(text)
-
-
-def _document(decoder: json.JSONDecoder, lines: list[str], start: int) -> tuple[range, Json] | None:
-    # Most documents take one line; one that takes many is joined only as far as blank lines or its size allow.
-    for stop in (start + 1, _end_of_document(lines, start)):
-        text = "\n".join(lines[start:stop])
-        begin = len(text) - len(text.lstrip())
-        try:
-            document, end = decoder.raw_decode(text, begin)
-        except (ValueError, RecursionError):
-            continue
-        rest = text[end:]
-        if rest.partition("\n")[0].strip():
-            return None
-        return range(start, start + text.count("\n", 0, end) + 1), document
-    return None
-
-
-def _end_of_document(lines: list[str], start: int) -> int:
-    """One past the line that closes what `start` opened, by its indentation; at most so far as a document may go."""
-    indent = len(lines[start]) - len(lines[start].lstrip())
-    closing = {" " * indent + end for end in ("}", "]")}
-    size = 0
-    for number in range(start + 1, len(lines)):
-        size += len(lines[number])
-        if lines[number].rstrip() in closing:
-            return number + 1
-        if size > MAX_FILE_BYTES:
-            break
-    return start + 1

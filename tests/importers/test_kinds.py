@@ -7,7 +7,8 @@ import json
 import pytest
 
 from envsnap import importers
-from envsnap.collectors import key_for
+from envsnap.collectors import key_for, keys
+from envsnap.importers._gpus import FACTS
 from envsnap.importers._text import clean
 from envsnap.jsonfile import SnapshotError
 from envsnap.keys import Kind
@@ -295,3 +296,42 @@ def test_a_line_that_a_library_prints_into_nvidia_smi_is_not_its_own() -> None:
     )
     assert found.snapshot.values == values(SAMPLES["nvidia_smi_q"])
     assert found.not_understood == 3
+
+
+def test_law_what_nvidia_smi_says_lands_on_declared_keys() -> None:
+    declared = keys()
+    for fact in FACTS:
+        assert f"gpu[].{fact.name}" in declared, fact
+    assert len({fact.name for fact in FACTS}) == len(FACTS)
+
+
+def test_older_drivers_of_nvidia_smi_q() -> None:
+    found = values(
+        "==============NVSMI LOG==============\n\n"
+        "Timestamp                                 : Thu Jun  6 08:39:56 2024\n"
+        "Driver Version                            : 535.86.10\n"
+        "CUDA Version                              : 12.2\n\n"
+        "Attached GPUs                             : 1\n"
+        "GPU 00000000:AF:00.0\n"
+        "    Product Name                          : Tesla V100-PCIE-16GB\n"
+        "    Product Brand                         : Tesla\n"
+        "    Product Architecture                  : Volta\n"
+        "    Persistence Mode                      : Disabled\n"
+        "    MIG Mode\n"
+        "        Current                           : N/A\n"
+        "        Pending                           : N/A\n"
+        "    Minor Number                          : 1\n"
+        "    VBIOS Version                         : 88.00.1A.00.03\n"
+        "    GPU Virtualization Mode\n"
+        "        Virtualization mode               : None\n"
+        "    Power Readings\n"
+        "        Power Limit                       : 100.00 W\n"
+        "        Enforced Power Limit              : 95.00 W\n"
+    )
+    assert found == {
+        "nvml.driver_version": "535.86.10", "nvml.cuda_driver_version": "12.2", "nvml.gpu_count": 1,
+        "gpu[0].name": "Tesla V100-PCIE-16GB", "gpu[0].brand": "tesla", "gpu[0].architecture": "volta",
+        "gpu[0].persistence_mode": False, "gpu[0].minor_number": 1, "gpu[0].vbios_version": "88.00.1A.00.03",
+        "gpu[0].virtualization_mode": "none", "gpu[0].power_limit_watts": 100.0,
+        "gpu[0].enforced_power_limit_watts": 95.0,
+    }  # fmt: skip

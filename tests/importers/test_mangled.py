@@ -184,3 +184,12 @@ def test_lines_keep_their_numbers() -> None:
     assert list(text.documents) == [range(5, 8)]
     assert text.cut == 8
     assert text.filled == {0, 3, 4, 5, 6, 7, 8}
+
+
+@pytest.mark.parametrize("line", ['{"a": [', "[{", '{"a": {"b": 1},', "{"], ids=str)
+def test_many_documents_that_never_end_take_no_longer_than_the_text(line: str) -> None:
+    text = f"{line}\n" * 60_000
+    found = tried(text + "}\n]\n" + SAMPLES["env"])
+    assert found is not None
+    assert found.snapshot.values == FULL["env"]
+    assert found.not_understood == 60_002

@@ -245,3 +245,10 @@ def test_a_server_that_did_not_start_is_the_slow_side(folder: Path, capsys: pyte
     code, out, _ = said(capsys, "import", "crash.log")
     assert code == 0
     assert "never_ready: the server did not start: ModuleNotFoundError" in out
+
+
+def test_what_is_envsnaps_own_is_not_imported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "import", "nvidia_smi_q.txt", "-o", "theirs.json")[0] == 0
+    code, _, err = said(capsys, "import", "theirs.json")
+    assert code == 2
+    assert "theirs.json is envsnap's own: the verbs take it as it is." in err
