@@ -1,7 +1,8 @@
 """Causes and consequences: of two changes of which one brings the other about, the first is the suspect.
 
-A boot parameter withholds CPUs, and the workers wait for CPUs: both differ. What follows is no cause of its own where
-something that would bring it about changed too, and is likely by itself.
+A boot parameter withholds CPUs, and the workers wait for CPUs: both differ. Where one change alone is likely by itself
+to have brought something about, both are one suspect, under the name of the cause. Where several are, what follows is
+no cause of its own.
 """
 
 from __future__ import annotations
@@ -15,21 +16,30 @@ from envsnap.explain.explanation import Evidence
 from envsnap.explain.weights import Consequences, Weights
 
 # Ids of consequences -> ids of what brings them about (regular expressions on the whole id).
-_FOLLOWS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("load:cpu", re.compile(r"boot:(isolcpus|nohz_full|maxcpus|nosmt)|affinity|cgroup:cpu|scheduling"
-                            r"|cpu\.(isolated|offline)|kernel\.scheduler_extension|env:(OMP|MKL|KMP)_\w+|record\[\]\.torch\.num_threads")),
-    ("load:clocks", re.compile(r"power_limit|clocks_set|env:CUDA_\w+")),
-    ("load:cpu_clock", re.compile(r"cpu:clock|boot:(intel_pstate|amd_pstate|cpufreq\S*)")),
-    ("load:memory", re.compile(r"cgroup:memory|memory\.\S+|storage:\S+")),
-    ("nccl:resolved", re.compile(r"env:NCCL_\w+|lost:NCCL|library:nccl\S*|p2p|pci\[\]\.acs_enabled|pci:iommu|rdma"
-                                 r"|nvlink|fabric|driver|limits:memlock|memory\.shm_size_bytes|container\.kind|network\S*")),
-    ("server:capacity", re.compile(r"argument:(mem_fraction_static|gpu_memory_utilization|max_total_tokens)")),
-    ("p2p", re.compile(r"pci\[\]\.acs_enabled|pci:iommu|nvlink|driver|platform\.virtualization|container\.kind")),
+_FOLLOWS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (consequence, re.compile(causes))
+    for consequence, causes in (
+        ("load:cpu", r"boot:(isolcpus|maxcpus|nr_cpus|nosmt)|affinity|cgroup:cpu|scheduling|cpu\.offline"
+                     r"|kernel\.scheduler_extension|env:(OMP|MKL|KMP)_\w+|load:foreign"),
+        ("affinity", r"boot:isolcpus|env:SGLANG_(SET_CPU_AFFINITY|\w*NUMA\w*)|cgroup:cpu|argument:numa_node"),
+        ("load:clocks", r"power_limit|clocks_set|gpu\[\]\.target_temperature_celsius|gpu\[\]\.power_source"),
+        ("load:cpu_clock", r"cpu:clock|cpu:idle|platform\.power_profile|cpu\.package\S*"),
+        ("load:memory", r"cgroup:memory|memory\.\S+|storage:\S+|huge_pages"),
+        ("nccl:resolved", r"env:NCCL_\w+|lost:NCCL|library:nccl\S*|p2p|pci\[\]\.acs_enabled|pci:iommu|rdma"
+                          r"|nvlink|fabric|driver|limits:memlock|memory\.shm_size_bytes|container\.kind|network\S*"
+                          r"|env:LD_LIBRARY_PATH"),
+        ("server:capacity", r"argument:(\w+\.)?(mem_fraction_static|gpu_memory_utilization|max_total_tokens)"),
+        ("p2p", r"pci\[\]\.acs_enabled|pci:iommu|nvlink|driver|virtualization|container\.kind"),
+        ("nvlink", r"fabric|daemon:nv-fabricmanager|module:nvidia:NvLinkDisable"),
+        ("fabric", r"daemon:nv-fabricmanager"),
+        ("model:target", r"argument:(model_path|revision|quantization)"),
+        ("model:draft", r"argument:speculative_draft_model_(path|revision)"),
+    )
 )  # fmt: skip
 
 
 def related(weighed: Sequence[Weighed], weights: Weights) -> list[Weighed]:
-    """The same suspects, with what they say of each other."""
+    """The same suspects, with what they say of each other, and what one brought about joined to it."""
     sizes = weights.consequences
     found = list(weighed)
     for consequence, causes in _FOLLOWS:
@@ -41,10 +51,28 @@ def related(weighed: Sequence[Weighed], weights: Weights) -> list[Weighed]:
             found[i] = _with(
                 found[i], f"It would bring about what changed too: {found[at].candidate.title}.", sizes.cause
             )
-        if likely:
+        if len(likely) == 1:
+            found[likely[0]] = _joined(found[likely[0]], found[at])
+            del found[at]
+        elif likely:
             names = " or ".join(found[i].candidate.title for i in likely[:2])
             found[at] = _with(found[at], f"It may follow from another change: {names}.", sizes.consequence)
     return found
+
+
+def _joined(cause: Weighed, consequence: Weighed) -> Weighed:
+    """One suspect of both. What was measured of the consequence bounds the cause."""
+    candidate = replace(
+        cause.candidate,
+        changes=(*cause.candidate.changes, *consequence.candidate.changes),
+        prior=max(cause.candidate.prior, consequence.candidate.prior),
+    )
+    bound = consequence.bound
+    if bound is None or not bound.measured or (cause.bound is not None and cause.bound.measured):
+        return replace(cause, candidate=candidate)
+    kept = tuple(e for e in cause.evidence if cause.bound is None or not e.text.startswith(cause.bound.says))
+    size = tuple(e for e in consequence.evidence if e.text.startswith(bound.says))
+    return Weighed(candidate, (*kept, *size), bound)
 
 
 def _stands_out(weighed: Weighed, sizes: Consequences) -> bool:

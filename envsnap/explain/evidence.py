@@ -7,19 +7,19 @@ what else showed under load, and by the past.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from envsnap.explain.candidates import Candidate
 from envsnap.explain.explanation import Evidence
-from envsnap.explain.harm import Towards, clearest, known, name_of
+from envsnap.explain.harm import Known, Towards, clearest, known, name_of
 from envsnap.explain.kinds import is_exchange, is_speculation
 from envsnap.explain.limits import NOTHING, Bound, bound_of
 from envsnap.explain.past import Memory
 from envsnap.explain.releases import Step, step_of
 from envsnap.explain.story import View
-from envsnap.explain.symptom import Symptom
-from envsnap.explain.terms import NOTICED, all_refused, control_pair, terms
+from envsnap.explain.symptom import NOTICED, Symptom
+from envsnap.explain.terms import all_refused, control_pair, terms
 from envsnap.explain.under_load import shown
 from envsnap.explain.weights import FAIR, Weights
 
@@ -47,12 +47,15 @@ class Weighed:
 
 def weigh(candidate: Candidate, view: View, memory: Memory, weights: Weights) -> Weighed:
     """Everything that is known for and against one candidate."""
-    bound = bound_of(candidate, view)
+    each = [known(c, view.setting, view.symptom.moving) for c in candidate.telling]
+    value = clearest(each)
+    bound = bound_of(candidate, view) or _usual(candidate, each)
     if candidate.largest_ratio is not None:
         bound = Bound(candidate.largest_ratio, f"It can make ×{candidate.largest_ratio:.2f} at most.")
     found = [
         *candidate.evidence,
-        *_value(candidate, view, weights),
+        *_value(candidate, each, value, view, weights),
+        *_too_large(value, view.symptom, weights),
         *_setting(candidate, view, weights),
         *terms(candidate, view.symptom, weights),
         *control_pair(candidate, view.symptom, weights),
@@ -65,12 +68,12 @@ def weigh(candidate: Candidate, view: View, memory: Memory, weights: Weights) ->
     return Weighed(candidate, tuple(replace(e, paths=e.paths or candidate.paths[:1]) for e in found), bound)
 
 
-def _value(candidate: Candidate, view: View, weights: Weights) -> Iterator[Evidence]:
+def _value(
+    candidate: Candidate, each: Sequence[Known], found: Known, view: View, weights: Weights
+) -> Iterator[Evidence]:
     """By which value is the slow one."""
-    each = {name_of(c): known(c, view.setting) for c in candidate.telling}
-    found = clearest([*each.values()])
     harms = weights.harms
-    gone = sum(k.gone for k in each.values())
+    gone = sum({name_of(c): k.gone for c, k in zip(candidate.telling, each)}.values())
     if gone > 1:
         yield Evidence(
             f"{gone} settings that somebody had made for speed, as it seems, are gone at once.", harms.gone_together
@@ -89,6 +92,45 @@ def _value(candidate: Candidate, view: View, weights: Weights) -> Iterator[Evide
             yield Evidence("It went to the faster value, which a slow run seldom has.", harms.fast)
         case Towards.NEITHER:
             yield Evidence(found.says, harms.harmless)
+        case Towards.UNKNOWN if candidate.id.startswith(_SETTINGS) and not _told(candidate):
+            yield Evidence("Of its values none is known to be slow.", harms.unknown)
+
+
+_SETTINGS = ("env:", "argument:")
+
+
+def _usual(candidate: Candidate, each: Sequence[Known]) -> Bound | None:
+    """The most that such settings, or releases, are known to have made."""
+    spans = [k.makes for k in each]
+    if spans and all(spans):
+        most = max(span[1] for span in spans if span)
+        return Bound(most, f"Such a change is known to make ×{most:.3g} at most.")
+    step = step_of(candidate.telling, driver=candidate.id == "driver")
+    if step is not None and (usual := _RELEASES.get((candidate.id.partition(":")[0], step))):
+        return Bound(usual, f"Such a release seldom makes more than ×{usual:.3g}.")
+    return None
+
+
+_RELEASES: dict[tuple[str, Step], float] = {
+    ("package", Step.FIX): 1.5,
+    ("library", Step.FIX): 1.4,
+    ("library", Step.MINOR): 2.0,
+    ("library", Step.BUILD): 1.2,
+    ("package", Step.BUILD): 1.5,
+    ("driver", Step.FIX): 1.3,
+    ("kernel", Step.FIX): 1.3,
+    ("kernel", Step.MINOR): 1.6,
+}
+"""Kind of what was released, how far it moved -> the largest slowdown that such releases usually have brought."""
+
+
+def _too_large(found: Known, symptom: Symptom, weights: Weights) -> Iterator[Evidence]:
+    """Where such a value makes much more than was seen."""
+    if found.towards is not Towards.SLOW or found.makes is None or symptom.slowdown is None or symptom.failure:
+        return
+    least, slowdown = math.log(found.makes[0]), max(symptom.slowdown, symptom.terms.get("prefill", 0.0), 0.0)
+    if slowdown < 0.7 * least:
+        yield Evidence(f"Such a value makes ×{found.makes[0]:.3g} at least.", weights.bounds.too_large)
 
 
 def _told(candidate: Candidate) -> bool:
@@ -131,8 +173,10 @@ def _setting(candidate: Candidate, view: View, weights: Weights) -> Iterator[Evi
 
 def _size(bound: Bound | None, symptom: Symptom, weights: Weights) -> Iterator[Evidence]:
     """By how much of the slowdown it can explain."""
-    slowdown = symptom.slowdown
-    if bound is None or slowdown is None or slowdown < NOTICED:
+    if symptom.slowdown is None:
+        return
+    slowdown = max(symptom.slowdown, symptom.terms.get("prefill", 0.0) if symptom.slowdown < NOTICED else 0.0)
+    if bound is None or slowdown < NOTICED:
         return
     sizes = weights.bounds
     part = math.log(bound.ratio) / slowdown

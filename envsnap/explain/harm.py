@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from envsnap.change import Change
 from envsnap.explain.setting import Setting
@@ -43,17 +43,24 @@ class Towards(str, Enum):
     UNKNOWN = "unknown"
 
 
-LOWER, HIGHER, LIMIT, HARMLESS, ANY = "<", ">", "limit", "harmless", "any"
+LOWER, HIGHER, LIMIT, FEWER, HARMLESS, ANY, OTHER = "<", ">", "limit", "fewer", "harmless", "any", "other"
+
+STEP, ACCEPTANCE, PREFILL = "step", "acceptance", "prefill"
+"""Terms of the speed model of which a value may be slow."""
 
 
 @dataclass(frozen=True)
 class Harm:
     """What is known of the values under some names.
 
-    `names` are patterns: of variables (`NCCL_*`), of arguments (`--attention_backend`), of keys (`cpu.governor`).
-    `slow` says which values are slow: words; LOWER or HIGHER of two numbers; LIMIT (the lower number, or any where
-    there was none); ANY (what is set against what is not); HARMLESS; none where only `needs` is known. `severe`: nobody
-    who wants speed has it set, so that it stands out among innocent changes.
+    `names` are patterns: of variables (`NCCL_*`), of arguments (`--attention_backend`), of keys (`cpu.governor`), of
+    single instances (`nvidia.daemon[dcgm-exporter].running`). `slow` says which values are slow: words; words in order
+    (`fa3 > triton`: the farther right the slower, `*` and `unset` among them); LOWER or HIGHER of two numbers; LIMIT
+    (the lower number, or any where there was none); FEWER names in a list; ANY (what is set against what is not); OTHER
+    (any other value than before, where nobody changes it who wants the same speed); HARMLESS; none where only `needs`
+    is known. `severe`: nobody who wants speed has it set, so that it stands out among innocent changes. `makes` is what
+    it is known to make of the time of a token, at least and at most, as ratios. `term`: the slow value is that for this
+    term alone; a longer draft makes a step longer and has more accepted.
     """
 
     names: str
@@ -61,26 +68,30 @@ class Harm:
     says: str = ""
     severe: bool = False
     needs: Needs | None = None
+    makes: tuple[float, float] | None = None
+    term: str = ""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What the tables say of one change; `guessed`: by its name. `ratio` is that of two numbers, larger / smaller."""
+    """What the tables say of one change; `guessed`: by its name. `makes`: see `Harm`."""
 
     towards: Towards
     severe: bool = False
     says: str = ""
     guessed: bool = False
     gone: bool = False
-    ratio: float | None = None
+    makes: tuple[float, float] | None = None
 
 
 UNKNOWN = Known(Towards.UNKNOWN)
 
 
-def known(change: Change, setting: Setting) -> Known:
-    """What the tables say of a change, in a setting."""
-    for harm in _candidates(name_of(change)):
+def known(change: Change, setting: Setting, moved: frozenset[str] = frozenset()) -> Known:
+    """What the tables say of a change, in a setting; `moved` are the terms that did, empty where that is not known."""
+    for harm in _candidates(name_of(change), change.path):
+        if harm.term and moved and harm.term not in moved:
+            continue
         if (missing := lacking(harm.needs, setting) or _unreached(harm.needs, change, setting)) is not None:
             return Known(Towards.NEITHER, says=missing)
         if harm.slow == HARMLESS:
@@ -136,22 +147,40 @@ def name_of(change: Change) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _candidates(name: str) -> tuple[Harm, ...]:
+def _candidates(name: str, path: str) -> tuple[Harm, ...]:
+    # NOTE: some engines group their arguments: `--parallel_config.disable_custom_all_reduce`.
+    names = (name, f"--{name.rpartition('.')[2]}") if name.startswith("--") else (name, path)
+    exact, patterns, harms = _index()
+    found = {i for n in names for i in exact.get(n, ())}
+    found |= {i for expression, i in patterns if any(expression.match(n) for n in names)}
+    return tuple(harms[i] for i in sorted(found))
+
+
+@cache
+def _index() -> tuple[dict[str, list[int]], list[tuple[re.Pattern[str], int]], tuple[Harm, ...]]:
+    """Entries by name, and those whose names are patterns. NOTE: compiled once; fnmatch forgets after 256."""
     from envsnap.explain.harm_tables import HARMS
 
-    # NOTE: some engines group their arguments: `--parallel_config.disable_custom_all_reduce`.
-    names = {name, f"--{name.rpartition('.')[2]}"} if name.startswith("--") else {name}
-    return tuple(h for h in HARMS if any(_matches(n, pattern) for pattern in h.names.split() for n in names))
-
-
-def _matches(name: str, pattern: str) -> bool:
-    # NOTE: brackets stand for themselves in keys, and fnmatch would take them for a set of characters.
-    return fnmatchcase(name.replace("[", "("), pattern.replace("[", "("))
+    exact: dict[str, list[int]] = {}
+    patterns: list[tuple[re.Pattern[str], int]] = []
+    for i, harm in enumerate(HARMS):
+        for name in harm.names.split():
+            if "*" in name:
+                # NOTE: brackets stand for themselves in keys.
+                patterns.append((re.compile(re.escape(name).replace(r"\*", ".*") + r"\Z", re.DOTALL), i))
+            else:
+                exact.setdefault(name, []).append(i)
+    return exact, patterns, HARMS
 
 
 def _direction(harm: Harm, before: Reading, after: Reading) -> Known:
-    if harm.slow in (LOWER, HIGHER, LIMIT):
+    if harm.slow in (LOWER, HIGHER, LIMIT, FEWER):
         return _numbers(harm, before, after)
+    if harm.slow == OTHER:
+        known_both = isinstance(before, Value) and isinstance(after, Value)
+        return _towards(harm, False, known_both)
+    if " > " in harm.slow:
+        return _order(harm, before, after)
     if harm.slow == ANY:
         pair = isinstance(before, Value), isinstance(after, Value)
     else:
@@ -160,35 +189,61 @@ def _direction(harm: Harm, before: Reading, after: Reading) -> Known:
     return _towards(harm, *pair)
 
 
-def _towards(harm: Harm, was_slow: bool, is_slow: bool, ratio: float | None = None) -> Known:
+def _towards(harm: Harm, was_slow: bool, is_slow: bool) -> Known:
     if was_slow == is_slow:
         return UNKNOWN
-    return Known(Towards.SLOW if is_slow else Towards.FAST, harm.severe, harm.says, ratio=ratio)
+    return Known(Towards.SLOW if is_slow else Towards.FAST, harm.severe, harm.says, makes=harm.makes)
 
 
 def _numbers(harm: Harm, before: Reading, after: Reading) -> Known:
-    x, y = _number(before), _number(after)
+    number = _names_count if harm.slow == FEWER else _number
+    x, y = number(before), number(after)
     if x is None or y is None:
         unset = isinstance(before if x is None else after, Unset)
         return _towards(harm, x is not None, y is not None) if harm.slow == LIMIT and unset else UNKNOWN
     if x == y:
         return UNKNOWN
-    ratio = max(x, y) / min(x, y) if min(x, y) > 0 else None
     is_slow = (y < x) is (harm.slow != HIGHER)
-    return _towards(harm, not is_slow, is_slow, ratio)
+    return _towards(harm, not is_slow, is_slow)
+
+
+def _order(harm: Harm, before: Reading, after: Reading) -> Known:
+    """By the places of two values in a line from fast to slow; unknown where one has none there."""
+    places = [group.lower().split() for group in harm.slow.split(" > ")]
+    x, y = (_place(reading, places) for reading in (before, after))
+    return UNKNOWN if x is None or y is None or x == y else _towards(harm, x > y, y > x)
+
+
+def _place(reading: Reading, places: Sequence[Sequence[str]]) -> int | None:
+    texts = _texts(reading)
+    return next((i for i, group in enumerate(places) if any(fnmatchcase(t, w) for w in group for t in texts)), None)
 
 
 def _holds(reading: Reading, words: set[str]) -> bool:
     """Whether one of the words is the value, an item of a list, or a part of a text (`NET/Socket`, `a:1,b:2`)."""
+    texts = _texts(reading)
+    return bool((texts | {part for text in texts for part in re.split(r"[,;/\s]", text)}) & words)
+
+
+def _texts(reading: Reading) -> set[str]:
+    """A value as text, or the items that it holds; `unset` where there is none."""
     if isinstance(reading, Unset):
-        return "unset" in words
+        return {"unset"}
     if not isinstance(reading, Value):
-        return False
+        return set()
     value = reading.value
-    items: Iterable[Json] = value if isinstance(value, list) else [value]
-    texts = {str(item).lower() for item in items}
-    texts |= {part for text in texts for part in re.split(r"[,;/\s]", text)}
-    return bool(texts & words)
+    items: Iterable[Json] = value if isinstance(value, list) else value.values() if isinstance(value, dict) else [value]
+    return {str(item).lower() for item in items}
+
+
+def _names_count(reading: Reading) -> float | None:
+    """How many names a list has, as text with commas or as a list."""
+    if not isinstance(reading, Value):
+        return None
+    value = reading.value
+    items = value if isinstance(value, list) else [w for w in str(value).lstrip("^=").split(",") if w]
+    # NOTE: a name without its number (`mlx5`, which ends in one of its own) stands for all that begin so.
+    return float(len(items)) if all("_" in str(item) or str(item).isdigit() for item in items) else None
 
 
 def _number(reading: Reading) -> float | None:

@@ -15,6 +15,17 @@ _HOMES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), home)
     for pattern, home in (
         (r"repo\[\]\..*", "git:{0}"),
+        (r"gpu\[\]\.gsp_firmware_enabled", "driver:firmware"),
+        (r"record\[\]\.torch\.(allow_tf32|float32_matmul_precision)", "torch:precision"),
+        (r"record\[\]\.torch\.(deterministic|cudnn_deterministic)", "torch:deterministic"),
+        (r"record\[\]\.torch\.num_(interop_)?threads", "env:OMP_NUM_THREADS"),
+        (r"record\[\]\.torch\.(allocator|allocator_settings)", "env:PYTORCH_CUDA_ALLOC_CONF"),
+        (r"memory\.(transparent_huge_pages.*|khugepaged_defrag)|worker\[\]\.transparent_huge_pages", "huge_pages"),
+        (r"cpu\.(idle_\w+|haltpoll\w*)(\[\]\..*)?", "cpu:idle"),
+        (r"cpu\.(isolated|nohz_full)", "boot:isolcpus"),
+        (r"numa\.balancing_mode", "boot:numa_balancing"),
+        (r"platform\.virtualization|gpu\[\]\.virtualization_mode", "virtualization"),
+        (r"during\.server\.(decode|prefill)_graph_percent", "argument:cuda_graph"),
         (r"(.*\.)?env(_at_exec)?\[\]|nccl\..*\.set\[\]|.*\.os_environ_differs\[\]", "env:{-1}"),
         (r"worker\[\]\.env_added", "env:*"),
         (r".*\.graph_batch_sizes(\[\])?|server\[\]\.dp\[\]\.graph_memory_bytes", "argument:cuda_graph"),
@@ -34,7 +45,7 @@ _HOMES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"nvidia\.gpu\[\]\.model", "gpu:model"),
         (r"nvidia\..*|nvml\.(driver_version|version|cuda_driver_version)|gpu\[\]\.gsp_firmware_\w+", "driver"),
         (r"kernel\.(release|version|compiler|module_version\[\]|modules|preemption|taints)", "kernel"),
-        (r"kernel\.(parameter\[\])", "boot:{0}"),
+        (r"kernel\.parameter\[\]", "boot:{0}"),
         (r"os\.(?!hostname|machine_id).*|python\.(base_prefix|build|implementation|version)", "os"),
         (r"(record\[\]\.)?python\.version", "os"),
         (r"python\.(site|user)customize.*|python\.pth.*", "sitecustomize"),
@@ -74,8 +85,27 @@ _HOMES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )  # fmt: skip
 
+# Boot parameters, variables and arguments -> the bundle of what they set, where that has a reading of its own.
+_SAME: dict[str, str] = {
+    **dict.fromkeys(("boot:isolcpus", "boot:nohz_full", "boot:rcu_nocbs"), "boot:isolcpus"),
+    **dict.fromkeys(("boot:mitigations", "boot:spectre_v2", "boot:nopti", "boot:pti", "boot:spec_store_bypass_disable",
+                     "boot:retbleed", "boot:mds", "boot:l1tf"), "mitigations"),
+    **dict.fromkeys(("boot:intel_idle.max_cstate", "boot:processor.max_cstate", "boot:idle"), "cpu:idle"),
+    **dict.fromkeys(("boot:intel_pstate", "boot:amd_pstate", "boot:cpufreq.default_governor"), "cpu:clock"),
+    "boot:transparent_hugepage": "huge_pages",
+    "module:nvidia:EnableGpuFirmware": "driver:firmware",
+    "env:PYTORCH_ALLOC_CONF": "env:PYTORCH_CUDA_ALLOC_CONF",
+    "env:VLLM_ATTENTION_BACKEND": "argument:attention_config.backend",
+    "env:CUBLAS_WORKSPACE_CONFIG": "torch:deterministic",
+    "argument:log_requests_level": "argument:log_requests",
+    **dict.fromkeys(("argument:speculative_num_steps", "argument:speculative_num_draft_tokens",
+                     "argument:speculative_eagle_topk"), "argument:speculative_tree"),
+    **dict.fromkeys(("argument:tp", "argument:tensor_parallel_size", "argument:parallel_config.tensor_parallel_size"),
+                    "argument:tp_size"),
+}  # fmt: skip
+
 _LIMIT = re.compile(r"(?:limits|worker\[\])\.(\w+?)_(?:soft|hard)_\w+")
-_GRAPH_ARGUMENT = re.compile(r"argument:(?:.*cuda_?graph(?!.*prefill).*|enforce_eager)")
+_GRAPH_ARGUMENT = re.compile(r"argument:(?:.*cuda_?graph(?!.*prefill).*|(?:.*\.)?enforce_eager)")
 
 # Packages (regular expressions) -> the bundle that they belong to, whatever it is named after.
 _PACKAGES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -97,6 +127,11 @@ _PACKAGES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 def home_of(change: Change) -> str:
     """The id of the bundle that a change belongs to, by its key alone."""
+    home = _home(change)
+    return _SAME.get(home, home)
+
+
+def _home(change: Change) -> str:
     pattern, names = pattern_of(change.path), instances_of(change.path)
     if change.leaf.startswith("[--"):
         return _argument(change.leaf[3:-1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from envsnap.keys import instances_of
@@ -112,9 +112,14 @@ def typed_arguments(snapshot: Snapshot) -> dict[str, Json]:
     return {}
 
 
-def options(argv: Sequence[str]) -> dict[str, Json]:
-    """The long options of a command line by name (`tp_size`), True for one without a value; the last one holds."""
+def options(argv: Json) -> dict[str, Json]:
+    """The long options of a command line by name (`tp_size`), True for one without a value; the last one holds.
+
+    None for what is no command line: who wrote a record is not trusted.
+    """
     found: dict[str, Json] = {}
+    if not isinstance(argv, (list, tuple)):
+        return found
     words = [str(word) for word in argv]
     for i, word in enumerate(words):
         if not word.startswith("--") or len(word) < 4:

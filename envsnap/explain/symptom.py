@@ -16,6 +16,9 @@ from envsnap.runs.verdict import Design, Outcome
 STEP_TERMS = ("step_time", *STEP_PARTS)
 """The terms that a step's time is made of."""
 
+NOTICED = 0.04
+"""A slowdown, as a logarithm, that has to be explained."""
+
 FLAT = 0.01
 """A logarithm below which nothing slowed, so that shares of it mean nothing."""
 
@@ -60,6 +63,18 @@ class Symptom:
         """Whether a term makes up at least a third of the slowdown; None where that is not known."""
         share = self.share(term)
         return None if share is None else share >= 1 / 3
+
+    @property
+    def moving(self) -> frozenset[str]:
+        """Which of step, acceptance and prefill slowed, empty where that is not known."""
+        found = set()
+        if self.moved("accept_length"):
+            found.add("acceptance")
+        if self.step_moved or (self.step_moved is None and not found and (self.slowdown or 0.0) >= NOTICED):
+            found.add("step")
+        if (self.slowdown or 0.0) < NOTICED and self.terms.get("prefill", 0.0) >= NOTICED:
+            found = {"prefill"}
+        return frozenset(found)
 
     @property
     def step_moved(self) -> bool | None:

@@ -8,12 +8,9 @@ from collections.abc import Iterator
 from envsnap.explain.candidates import Candidate
 from envsnap.explain.explanation import Evidence
 from envsnap.explain.kinds import STEP, class_of, is_speculation
-from envsnap.explain.symptom import Symptom
+from envsnap.explain.symptom import NOTICED, Symptom
 from envsnap.explain.weights import Weights
 from envsnap.keys import Effect
-
-NOTICED = 0.04
-"""A slowdown (as a logarithm) of the control pair that has to be explained."""
 
 _UNIFORM = frozenset({Effect.COMPUTE, Effect.MEMORY})
 _BEFORE_DECODING = frozenset({Effect.PREFILL, Effect.STORAGE})
@@ -54,7 +51,9 @@ def terms(candidate: Candidate, symptom: Symptom, weights: Weights) -> Iterator[
                            sizes.cannot)  # fmt: skip
     elif (symptom.slowdown or 0.0) < NOTICED and symptom.terms.get("prefill", 0.0) >= NOTICED:
         if effects & {Effect.PREFILL, Effect.WORKLOAD, Effect.STORAGE}:
-            yield Evidence(f"{_moved(symptom, 'prefill')} alone, which it acts on.", sizes.fits_closely)
+            closely = candidate.effects[0] is Effect.PREFILL or effects <= _BEFORE_DECODING
+            yield Evidence(f"{_moved(symptom, 'prefill')} alone, which it acts on.",
+                           sizes.fits_closely if closely else sizes.fits)  # fmt: skip
         elif not effects & {Effect.COMPUTE, Effect.HOST_LAUNCH}:
             yield Evidence(f"{_moved(symptom, 'prefill')} alone; it acts on decoding.", sizes.unlikely)
 

@@ -26,6 +26,8 @@ def shown(candidate: Candidate, view: View, weights: Weights) -> Iterator[Eviden
     says, acts = waiting
     if is_exchange(candidate) if acts == {Effect.COMMUNICATION} else candidate.effects[0] in acts:
         yield Evidence(says, sizes.shows)
+    elif Effect.HOST_LAUNCH in acts and is_exchange(candidate):
+        yield Evidence(f"{says} Waiting for another rank would keep them busy.", sizes.shows_idle)
     elif not acts & effects:
         weight = sizes.shows_host if Effect.HOST_LAUNCH in acts else sizes.shows_other
         yield Evidence(f"{says} That is not what it acts on.", weight)

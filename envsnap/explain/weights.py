@@ -75,6 +75,8 @@ class Harms:
     """A setting that somebody had made for speed is gone. Judgement; the board has it at innocents alone."""
     gone_together: float = 1.0
     """Several of them at once: a file that is not sourced any more. Judgement."""
+    unknown: float = -0.7
+    """A setting of which no value is known to be slow, though the tables are broad and hold most causes. Board."""
     harmless: float = -2.5
     """It does not act on a step's work, or not in this setting. Judgement."""
 
@@ -119,6 +121,8 @@ class Mechanism:
     """They moved as something else would move them. Board: -3.5."""
     shows_host: float = -0.7
     """The same where GPUs wait for the host, which much can bring about."""
+    shows_idle: float = -1.5
+    """GPUs idle, and it acts on the exchange between ranks, which keeps them busy while they wait. Physics."""
     failed: float = 0.5
     """The runs failed, and it acts on the exchange between ranks, where hangs and crashes come from. Reports."""
 
@@ -129,6 +133,8 @@ class Bounds:
 
     too_small: float = -3.0
     """It explains nothing of the slowdown; in proportion where it explains a part. Physics."""
+    too_large: float = -1.5
+    """It makes more than was seen. Judgement."""
     same_size: float = 2.5
     """What was measured of it is as large as the slowdown, within a quarter. Physics, board."""
     within: float = 0.25

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from envsnap.change import Change
 from envsnap.explain.setting import options
 from envsnap.explain.story import Facts
-from envsnap.keys import Effect, Key, Kind, Lever, Type, path_of
+from envsnap.keys import At, Effect, Key, Kind, Lever, Type, path_of
 from envsnap.reading import Json, Reading, Unknown, Unset, Value
 from envsnap.runs.compare import told_of_both
 from envsnap.runs.run import Run
@@ -20,7 +20,20 @@ REQUEST = Key(
     (Effect.WORKLOAD, Effect.ACCEPTANCE),
     0.8,
     Lever.ARGUMENT,
-)
+    at=tuple(
+        At(name, effects=effects)
+        for names, effects in (
+            ("*concurren* *batch_size* *request_rate*",
+             (Effect.COMPUTE, Effect.MEMORY, Effect.PREFILL, Effect.WORKLOAD)),
+            ("*input* *isl* *prompt_len* *context*", (Effect.PREFILL, Effect.MEMORY, Effect.COMPUTE, Effect.WORKLOAD)),
+            ("*dataset* *template* *prompt*", (Effect.ACCEPTANCE, Effect.PREFILL, Effect.MEMORY, Effect.WORKLOAD)),
+            ("*logprob* *grammar* *schema* *stream* *backend* *endpoint*", (Effect.HOST_LAUNCH, Effect.WORKLOAD)),
+            ("*output* *osl* *max_tokens* *model* *lora*",
+             (Effect.MEMORY, Effect.COMPUTE, Effect.ACCEPTANCE, Effect.WORKLOAD)),
+        )
+        for name in names.split()
+    ),
+)  # fmt: skip
 _OUTPUTS = ("output", "file", "log", "result", "label", "host", "port", "url", "api_key", "seed", "tag", "metadata")
 
 
@@ -45,7 +58,8 @@ def _first(runs: Sequence[Run]) -> Run | None:
 
 
 def _change(name: str, fast: Mapping[str, Json], slow: Mapping[str, Json]) -> Change:
-    return Change(path_of("request[]", name), REQUEST, _reading(fast, name), _reading(slow, name))
+    path = path_of("request[]", name)
+    return Change(path, REQUEST.for_path(path), _reading(fast, name), _reading(slow, name))
 
 
 def _reading(asked: Mapping[str, Json], name: str) -> Reading:

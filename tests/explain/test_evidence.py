@@ -10,7 +10,8 @@ import pytest
 
 from envsnap.change import Change
 from envsnap.explain.candidates import Candidate, gather
-from envsnap.explain.evidence import weigh
+from envsnap.explain.consequences import related
+from envsnap.explain.evidence import Weighed, weigh
 from envsnap.explain.kinds import class_of
 from envsnap.explain.limits import bound_of
 from envsnap.explain.past import Memory
@@ -56,20 +57,23 @@ def test_the_term_that_moved_decides() -> None:
     sizes = WEIGHTS.mechanism
     assert weights_of(TEMPLATE, STEP) == [sizes.unlikely]
     assert weights_of(TEMPLATE, ACCEPT) == [sizes.fits_closely]
-    assert weights_of(NCCL, STEP) == [sizes.fits]
-    assert weights_of(NCCL, ACCEPT) == [sizes.cannot]
+    unknown = WEIGHTS.harms.unknown
+    assert weights_of(NCCL, STEP) == [unknown, sizes.fits]
+    assert weights_of(NCCL, ACCEPT) == [unknown, sizes.cannot]
 
 
 def test_prefill_alone() -> None:
-    sizes = WEIGHTS.mechanism
-    assert weights_of(PROMPTS, PREFILL) == [sizes.fits_closely]
-    assert weights_of(NCCL, PREFILL) == [sizes.unlikely]
-    assert weights_of(PROMPTS, STEP) == [sizes.cannot]
+    sizes, unknown = WEIGHTS.mechanism, WEIGHTS.harms.unknown
+    assert weights_of(PROMPTS, PREFILL) == [unknown, sizes.fits_closely]
+    assert weights_of(NCCL, PREFILL) == [unknown, sizes.unlikely]
+    assert weights_of(PROMPTS, STEP) == [unknown, sizes.cannot]
+    kernels = change("package[flash-attn].version", "2.1", "2.2")
+    assert sizes.fits_closely not in weights_of(kernels, PREFILL)
 
 
 def test_where_every_draft_is_refused_whatever_computes_may_be_wrong() -> None:
     refused = Symptom(1.0, {"accept_length": 1.0, "step_time": 0.0}, figures={"accept_length": (2.8, 1.0)}, gap=1.0)
-    assert weights_of(NCCL, refused) == []
+    assert weights_of(NCCL, refused) == [WEIGHTS.harms.unknown]
     assert weights_of(change("cpu.governor", "a", "b"), refused) == [WEIGHTS.mechanism.cannot]
 
 
@@ -234,16 +238,42 @@ def test_several_settings_that_are_gone_at_once_say_more_than_one() -> None:
     assert WEIGHTS.harms.gone_together not in lost("NCCL_ALGO", "NCCL_IB_HCA")
 
 
-def test_of_a_cause_and_what_follows_from_it_the_cause_is_the_suspect() -> None:
-    from envsnap.explain.consequences import related
-
-    changes = [change("kernel.parameter[isolcpus]", None, ["0-3"]),
-               change("during.worker[scheduler_TP0].run_delay_median_percent", 0.1, 30.0)]  # fmt: skip
-    view = View(Facts(side(EIGHT)), Facts(side(EIGHT)), changes, STEP)
+def related_to(*changes: Change, values: dict[str, Json] | None = None) -> tuple[list[Weighed], list[Weighed]]:
+    """What is weighed of some changes, before and after it was seen what follows from what."""
+    view = View(Facts(side(values or EIGHT)), Facts(side(values or EIGHT)), changes, STEP)
     weighed = [weigh(c, view, Memory((), (), (), None), WEIGHTS) for c in gather(changes)]
-    by_id = {w.candidate.id: w.odds for w in weighed}
-    after = {w.candidate.id: w.odds for w in related(weighed, WEIGHTS)}
-    assert after["boot:isolcpus"] == pytest.approx(by_id["boot:isolcpus"] + WEIGHTS.consequences.cause)
-    assert after["load:cpu"] == pytest.approx(by_id["load:cpu"] + WEIGHTS.consequences.consequence)
-    alone = [w for w in weighed if w.candidate.id == "load:cpu"]
-    assert related(alone, WEIGHTS) == alone
+    return weighed, related(weighed, WEIGHTS)
+
+
+WAIT = change("during.worker[scheduler_TP0].run_delay_median_percent", 0.1, 30.0)
+ISOLATED = change("kernel.parameter[isolcpus]", None, ["0-3"])
+IDLE = change("worker[scheduler_TP0].scheduling_policy", "other", "idle")
+
+
+def test_a_cause_and_what_follows_from_it_are_one_suspect() -> None:
+    before, after = related_to(ISOLATED, WAIT)
+    assert [w.candidate.id for w in after] == ["boot:isolcpus"]
+    assert {c.path for c in after[0].candidate.changes} == {ISOLATED.path, WAIT.path}
+    own = next(w for w in before if w.candidate.id == "boot:isolcpus")
+    assert after[0].odds == pytest.approx(own.odds + WEIGHTS.consequences.cause)
+
+
+def test_of_several_causes_none_is_joined_with_what_follows() -> None:
+    before, after = ({w.candidate.id: w.odds for w in found} for found in related_to(ISOLATED, IDLE, WAIT))
+    assert after["boot:isolcpus"] == pytest.approx(before["boot:isolcpus"] + WEIGHTS.consequences.cause)
+    assert after["load:cpu"] == pytest.approx(before["load:cpu"] + WEIGHTS.consequences.consequence)
+
+
+def test_what_follows_from_nothing_that_changed_stays_a_suspect() -> None:
+    before, after = related_to(WAIT)
+    assert before == after
+
+
+def test_how_much_such_a_value_makes_bounds_it() -> None:
+    """Mitigations cost some per cent: of a slowdown of a half they explain little, launch blocking explains it."""
+    mitigations = change("kernel.parameter[mitigations]", ["off"], None)
+    assert any(w < -1 for w in weights_of(mitigations, STEP))
+    assert all(w > 0 for w in weights_of(change("env[CUDA_LAUNCH_BLOCKING]", None, "1"), STEP))
+    little = Symptom(0.05, {"accept_length": 0.0, "step_time": 0.05}, gap=0.05)
+    assert WEIGHTS.bounds.too_large in weights_of(change("env[CUDA_LAUNCH_BLOCKING]", None, "1"), little)
+    assert all(w > -1 for w in weights_of(mitigations, little))

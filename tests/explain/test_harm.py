@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 
 import pytest
@@ -43,11 +44,43 @@ def towards(path: str, before: Json, after: Json, setting: Setting = SETTING, le
         ("gpu[0].nvlink_active_count", 18, 0),
         ("inherited.nice", 0, 10),
         ("during.gpu[0].foreign_processes", [], ["python"]),
+        # words in order, from fast to slow
+        ("server[0].argument[attention_backend]", "fa3", "triton"),
+        ("server[0].argument[attention_config.backend]", "FLASH_ATTN", "XFORMERS"),
+        ("server[0].argument[compilation_config.cudagraph_mode]", "FULL_AND_PIECEWISE", "NONE"),
+        ("server[0].argument[quantization]", "awq_marlin", "awq"),
+        ("worker[scheduler_TP0].env[LD_PRELOAD]", "/usr/lib/libjemalloc.so.2", None),
+        ("storage[models].file_system", "ext4", "nfs4"),
+        ("cpu.energy_preference", "performance", "balance_power"),
+        ("memory.transparent_huge_pages", "madvise", "never"),
+        # single instances
+        ("nvidia.daemon[dcgm-exporter].running", False, True),
+        ("nvidia.daemon[nv-fabricmanager].running", True, False),
     ],
 )
 def test_towards_the_slow_value_and_back(path: str, fast: Json, slow: Json) -> None:
     assert towards(path, fast, slow) is Towards.SLOW
     assert towards(path, slow, fast) is Towards.FAST
+
+
+def test_fewer_adapters_are_named() -> None:
+    several = Setting({}, {}, ranks=16, hosts=2, speculative=None, graphs=None, nvlink=None, gpus=8)
+    assert towards("env[NCCL_IB_HCA]", "mlx5_0,mlx5_1", "mlx5_0", several) is Towards.SLOW
+    assert towards("env[NCCL_IB_HCA]", "mlx5_0", "=mlx5_0,mlx5_1", several) is Towards.FAST
+    assert towards("env[NCCL_IB_HCA]", "mlx5", "mlx5_0", several) is Towards.UNKNOWN  # a prefix names them all
+
+
+def test_what_nobody_changes_who_wants_the_same_speed() -> None:
+    assert towards("gpu[0].name", "NVIDIA H200", "NVIDIA H100") is Towards.SLOW
+    assert towards("gpu[0].name", "NVIDIA H100", "NVIDIA H200") is Towards.SLOW
+    assert towards("gpu[0].name", None, "NVIDIA H200") is Towards.UNKNOWN
+
+
+def test_a_value_may_be_slow_for_one_term_alone() -> None:
+    """A deeper draft makes a step longer, a shallower one has less to accept."""
+    deeper = change("server[0].argument[speculative_num_steps]", 2, 7)
+    assert known(deeper, SETTING, frozenset({"step"})).towards is Towards.SLOW
+    assert known(deeper, SETTING, frozenset({"acceptance"})).towards is Towards.FAST
 
 
 @pytest.mark.parametrize(
@@ -89,7 +122,7 @@ def test_by_name_alone_it_is_a_guess() -> None:
 
 
 def test_what_somebody_had_set_and_is_gone() -> None:
-    assert towards("worker[scheduler_TP0].env[NCCL_ALGO]", "Ring", None) is Towards.SLOW
+    assert towards("worker[scheduler_TP0].env[NCCL_ALGO]", "Tree", None) is Towards.SLOW
     assert towards("worker[scheduler_TP0].env[NCCL_P2P_DISABLE]", "1", None) is Towards.FAST
     assert towards("worker[scheduler_TP0].env[EDITOR]", "vi", None) is Towards.UNKNOWN
 
@@ -109,11 +142,11 @@ def test_law_every_entry_is_well_formed() -> None:
         for name in harm.names.split():
             if "." not in name or name.startswith("--"):
                 continue
-            pattern = name.partition("[*")[0] if "[*" in name else name
-            stem = pattern.replace("[", "(") if not name.endswith("]") or name.endswith("[]") else ""
-            found = [k for k in known_keys if fnmatchcase(k.replace("[", "("), stem)] if stem else [
-                k for k in known_keys if name.startswith(k.removesuffix("[]") + "[")]  # fmt: skip
+            pattern = re.sub(r"\[[^\]]*\]", "[]", name)
+            found = [k for k in known_keys if fnmatchcase(k.replace("[", "("), pattern.replace("[", "("))]
             assert found, f"no key is called {name}"
+        if harm.makes:
+            assert 1 <= harm.makes[0] <= harm.makes[1], harm
 
 
 def test_a_limit_that_the_requests_do_not_reach() -> None:

@@ -77,7 +77,8 @@ def _below(facts: Facts) -> dict[str, str]:
     speeds = numbers(facts, "during.gpu[].pcie_speed_median_gts")
     for path, generation in facts.values("gpu[].max_pcie_generation").items():
         gpu = instances_of(path)[0]
-        speed, best = speeds.get(f"during.gpu[{gpu}].pcie_speed_median_gts"), GTS.get(generation or 0)
+        speed = speeds.get(f"during.gpu[{gpu}].pcie_speed_median_gts")
+        best = GTS.get(generation) if isinstance(generation, int) else None
         if speed is not None and best is not None and speed < best * 0.9:
             found[gpu] = f"has a link of {speed:g} GT/s where {best:g} are possible"
     for path, lanes in facts.values("gpu[].max_pcie_width_lanes").items():

@@ -41,8 +41,9 @@ def tell(view: View) -> Iterator[Finding]:
                 tuple(held),
             )
         elif revised and name not in weights and name in others:
+            beside = any(not c.path.endswith(".revision") for c in held)
             yield Clue(
                 f"{name} is of another revision with the same weights: what changed is beside them.",
-                WEAK,
+                WEAK if beside else -FAIR,
                 (*held, *asked),
             )

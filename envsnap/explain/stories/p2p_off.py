@@ -83,7 +83,7 @@ def _iommu(causes: Sequence[Change]) -> Together | None:
 def _causes(view: View) -> list[Change]:
     """Changes that take direct access away, towards the slow side."""
     found = [c for c in view.changed("pci[].acs_enabled") if _redirects(after(c)) and not _redirects(before(c))]
-    found += [c for c in view.changed("pci[].iommu_type") if after(c) in _TRANSLATES and before(c) not in _TRANSLATES]
+    found += [c for c in view.changed("pci[].iommu_type") if _translates(after(c)) and not _translates(before(c))]
     iommu = ("iommu", "intel_iommu", "amd_iommu", "pcie_acs_override", "pci")
     found += [c for c in view.changed("kernel.parameter[]") if instances_of(c.path)[0] in iommu and _worse_boot(c)]
     found += [c for c in variable_changes(view, "NCCL_P2P_DISABLE") if is_on(after(c))]
@@ -112,7 +112,11 @@ def _worse_boot(change: Change) -> bool:
 
 
 def _redirects(value: Json) -> bool:
-    return bool(_REDIRECTS & set(value)) if isinstance(value, list) else False
+    return any(str(v) in _REDIRECTS for v in value) if isinstance(value, list) else False
+
+
+def _translates(value: Json) -> bool:
+    return str(value) in _TRANSLATES
 
 
 def _is_direct(value: Json) -> bool:
@@ -136,7 +140,7 @@ def _slow_path(facts: Facts) -> str:
     if any(_redirects(v) for p, v in facts.values("pci[].acs_enabled").items() if instances_of(p)[0].startswith("gpu")):
         return "ACS redirects it up to the root complex"
     types = [v for p, v in facts.values("pci[].iommu_type").items() if instances_of(p)[0].startswith("gpu")]
-    if any(v in _TRANSLATES for v in types) and facts.get("platform.virtualization") in (None, "none"):
+    if any(_translates(v) for v in types) and facts.get("platform.virtualization") in (None, "none"):
         return "the IOMMU translates it"
     return ""
 

@@ -352,6 +352,17 @@ case(
     Clue,
     "the same weights",
     "revision",
+    weight=-FAIR,
+)
+case(
+    "model_revisions",
+    "the configuration beside the weights",
+    {**TWO, "model[m].weights_bytes": 10},
+    {"model[m].revision": "a" * 40, "model[m].config": {"rope_theta": 1}},
+    {"model[m].revision": "b" * 40, "model[m].config": {"rope_theta": 2}},
+    Clue,
+    "the same weights",
+    "revision",
     weight=WEAK,
 )
 case(
