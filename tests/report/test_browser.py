@@ -141,3 +141,21 @@ def test_light_dark_and_print(browser: Any, content: Content, tmp_path: Path) ->
     printed = browser.execute_cdp_cmd("Page.printToPDF", {})
     assert len(printed["data"]) > 10_000
     assert browser.get_log("browser") == []
+
+
+def test_a_moment_is_read_at_in_all_charts(browser: Any, content: Content, tmp_path: Path) -> None:
+    open_(browser, content, tmp_path)
+    browser.execute_script(
+        "const m = document.getElementById('moment'); m.value = 500; m.dispatchEvent(new Event('input'));"
+    )
+    captions = browser.execute_async_script(
+        "const done = arguments[0];"
+        "requestAnimationFrame(() => requestAnimationFrame(() => done("
+        "  [...document.querySelectorAll('.gauge')].filter((g) => g.textContent.startsWith('SM clock'))"
+        "  .flatMap((g) => [...g.querySelectorAll('figcaption')].map((c) => c.textContent)))))"
+    )
+    # In the middle of the window the second side's last GPU is held down.
+    assert [c.split("B ")[0] for c in captions] == ["GPU 0A 1980, 1980, 1980", "GPU 1A 1980, 1980, 1980"]
+    assert all(1170 < float(v) < 1230 for v in captions[1].split("B ")[1].split(", "))
+    assert captions[0].endswith("B 1980, 1980, 1980")
+    assert browser.get_log("browser") == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -15,10 +16,11 @@ from envsnap.explain import Side
 from envsnap.report import diff as diff_report
 from envsnap.report import explain as explain_report
 from envsnap.report.page import Content, render
+from envsnap.report.page.traces import RUNS, Trace, traces
 from envsnap.report.page.tree import el, html
 from envsnap.runs.run import Run
-from tests.explain.pairs import side
-from tests.report.made import hostile, hostile_pair, pair, sampled
+from tests.explain.pairs import run, side
+from tests.report.made import hostile_pair, pair, sampled, samples
 
 FAST = {
     "worker[scheduler_TP0].env[NCCL_PROTO]": "LL",
@@ -229,10 +231,6 @@ def test_the_dark_theme_is_the_same_chosen_or_by_the_system() -> None:
 
 
 def test_runs_that_failed_are_drawn_last_and_no_more_than_a_few() -> None:
-    from dataclasses import replace
-
-    from envsnap.report.page.traces import RUNS, traces
-
     content = made()
     runs: list[Run] = [replace(r, status="failed") if i == 0 else r for i, r in enumerate(content.sides[0].runs)]
     runs.append(replace(runs[1], id="fourth"))
@@ -242,5 +240,8 @@ def test_runs_that_failed_are_drawn_last_and_no_more_than_a_few() -> None:
     assert [t.run.status for t in found] == ["ok"] * RUNS
 
 
-def test_hostile_state_is_one_that_the_program_can_hold() -> None:
-    assert len(hostile(0)) > 20
+def test_a_window_that_ends_before_it_begins_is_none() -> None:
+    broken = replace(run({}, "g", speed=1.0), window=(9.0, 3.0))
+    trace = Trace("a", broken, samples(20, 1, []))
+    assert trace.window is None
+    assert trace.times[0] == pytest.approx(0.01)

@@ -19,6 +19,10 @@ _LANE = 7
 _FEW = 40
 """Up to so many points are marked one by one."""
 
+_MINUTES_FROM = 180
+_MINUTES = [60 * m for m in (0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1440, 2880, 10_080, 43_200)]
+_MOST_TICKS = 5
+
 _SIZES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -66,44 +70,46 @@ def _lines(
     stretches: int,
 ) -> Node:
     across = svg.Scale(view.start, view.end)
-    down = svg.Scale(low, high)
+    steep = -(_PLOT - _TOP) / (high - low)
 
     def y(value: float) -> float:
-        return _TOP + (_PLOT - _TOP) * (1 - down.at(value) / svg.WIDTH)
+        return _PLOT + (value - low) * steep
 
     ticks = svg.nice_ticks(low, high, 2)
     marks: list[Child] = [*_windows([t for t, _ in held], across, _PLOT)]
     marks += [svg.line(0, y(t), svg.WIDTH, y(t), "rule") for t in ticks]
-    drawn: set[str] = set()
+    paths: list[Child] = []
     for trace, points in reversed(held):
         inside = view.holds(points)
-        class_ = f"trace {trace.letter}"
-        path = "".join(_path([(across.at(t), y(v)) for t, v in thinned(part, stretches)]) for part in unbroken(inside))
-        marks.append(el("path", d=path, class_=class_))
-        drawn.add(trace.letter)
+        path = "".join(_path(thinned(part, stretches)) for part in unbroken(inside))
+        paths.append(el("path", d=path, class_=f"trace {trace.letter}"))
         if len(inside) <= _FEW:
-            marks.append(
-                svg.dots(
-                    [(across.at(t), y(v)) for t, v in inside if view.start <= t <= view.end], f"small {trace.letter}"
-                )
-            )
+            path = "".join(f"M{_exact(t)} {_exact(v)}h0" for t, v in inside)
+            paths.append(el("path", d=path, class_=f"dot small {trace.letter}"))
+    # NOTE: paths are in seconds and in the figure's own unit, so that the script tells figures as they were recorded.
+    wide = svg.WIDTH / (view.end - view.start)
+    matrix = (wide, 0.0, 0.0, steep, -view.start * wide, _PLOT - low * steep)
+    marks.append(el("g", *paths, transform=f"matrix({' '.join(f'{m:.9g}' for m in matrix)})"))
     words = [svg.word(_short(t, unit), "2", y(t) - 2, "start") for t in ticks]
-    return svg.picture(_HEIGHT, label, marks, [*words, *_time_words(view, across)])
+    return svg.picture(_HEIGHT, label, marks, [*words, *_time_words(view, across)], class_="timeline")
 
 
-def _path(points: Sequence[tuple[float, float]]) -> str:
-    """A line with a tenth of a pixel's precision, each point as the way from the one before."""
-    if not points:
-        return ""
-    x, y = (round(c, 1) for c in points[0])
-    parts = [f"M{x:g} {y:g}"]
-    for px, py in points[1:]:
-        dx, dy = round(px - x, 1), round(py - y, 1)
-        if dx == 0 and dy == 0:
-            continue
-        x, y = round(x + dx, 1), round(y + dy, 1)
-        parts.append(f"h{dx:g}" if dy == 0 else f"v{dy:g}" if dx == 0 else f"l{dx:g}{'' if dy < 0 else ' '}{dy:g}")
-    return "".join(parts) if len(parts) > 1 else f"{parts[0]}h0"
+def _exact(value: float) -> str:
+    """A figure as it was recorded, to three decimals."""
+    return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def _path(points: Sequence[Point]) -> str:
+    """A line through samples, times to a tenth of a second; each point as the way from the one before."""
+    rounded = [(round(t, 1), round(v, 3)) for t, v in points]
+    parts = [f"M{_exact(t)} {_exact(v)}" for t, v in rounded[:1]]
+    for (t0, v0), (t1, v1) in pairwise(rounded):
+        dt, dv = _exact(t1 - t0), _exact(v1 - v0)
+        if dv in ("0", "-0"):
+            parts.append(f"h{dt}")
+        else:
+            parts.append(f"l{dt}{'' if dv.startswith('-') else ' '}{dv}")
+    return "".join(parts) if len(parts) > 1 else "".join([*parts, "h0"])
 
 
 def _windows(held: Sequence[Trace], across: svg.Scale, height: int) -> list[Node]:
@@ -118,16 +124,16 @@ def _windows(held: Sequence[Trace], across: svg.Scale, height: int) -> list[Node
     return found
 
 
-def _time_words(view: View, across: svg.Scale) -> list[Node]:
-    ticks = svg.nice_ticks(view.start, view.end, 4)
-    return [svg.word(_time(t), across.percent(t), _HEIGHT - 2.0, svg.anchor(across.at(t))) for t in ticks]
-
-
-def _time(seconds: float) -> str:
-    if abs(seconds) < 120:
-        return f"{seconds:g} s".replace("-", "−")
-    minutes = seconds / 60
-    return (f"{minutes:g} min" if minutes == round(minutes, 1) else f"{minutes:.1f} min").replace("-", "−")
+def _time_words(view: View, across: svg.Scale, y: float = _HEIGHT - 2.0) -> list[Node]:
+    """Seconds, or minutes where there are many."""
+    in_minutes = max(-view.start, view.end) >= _MINUTES_FROM
+    long = view.end - view.start
+    steps = [s for s in _MINUTES if s * _MOST_TICKS >= long] if in_minutes else []
+    found = []
+    for tick in svg.nice_ticks(view.start, view.end, 4, steps[:2]):
+        words = f"{tick / 60:g} min" if in_minutes else f"{tick:g} s"
+        found.append(svg.word(words.replace("-", "−"), across.percent(tick), y, svg.anchor(across.at(tick))))
+    return found
 
 
 def _short(value: float, unit: str) -> str:
@@ -168,9 +174,10 @@ def _lanes(
             marks += [svg.box(across.at(a), across.at(b), top, _LANE - 3, f"lane {trace.letter}") for a, b in stretches]
             share = sum(reason in v for _, v in states) / len(states)
             told.append(f"{reason} in {share:.0%} of the samples of {trace.letter.upper()}")
-    ticks = svg.nice_ticks(view.start, view.end, 4)
-    words += [svg.word(_time(t), across.percent(t), height + 16.0, svg.anchor(across.at(t))) for t in ticks]
-    return svg.picture(height + 20, f"{label}: {'; '.join(told)}", marks, words)
+    words += _time_words(view, across, height + 16.0)
+    return svg.picture(
+        height + 20, f"{label}: {'; '.join(told)}", marks, words, class_="timeline", data_height=str(height)
+    )
 
 
 def _stretches(states: Sequence[tuple[float, Json]], reason: str) -> list[tuple[float, float]]:

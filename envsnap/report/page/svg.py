@@ -56,12 +56,12 @@ def ratios(values: Iterable[float], least: float = 1.05, margin: float = 1.06) -
     return Scale(min(held) / margin, max(held) * margin, by_ratio=True)
 
 
-def nice_ticks(low: float, high: float, count: int = 4) -> list[float]:
-    """Round figures from `low` to `high`, about `count` of them."""
+def nice_ticks(low: float, high: float, count: int = 4, steps: Sequence[float] = ()) -> list[float]:
+    """Round figures from `low` to `high`, about `count` of them, in one of the steps where they are given."""
     if not high > low:
         return [low]
     power: float = 10.0 ** math.floor(math.log10((high - low) / count))
-    found = [_multiples(low, high, power * s) for s in (1, 2, 2.5, 5, 10)]
+    found = [_multiples(low, high, step) for step in steps or [power * s for s in (1, 2, 2.5, 5, 10)]]
     return min(found, key=lambda ticks: abs(len(ticks) - count))
 
 

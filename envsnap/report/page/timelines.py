@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from envsnap.fold import listed
 from envsnap.keys import UNITS
+from envsnap.report.page import svg
 from envsnap.report.page.chart import lanes, lines
 from envsnap.report.page.content import Content
 from envsnap.report.page.parts import fold, mark, section
@@ -57,7 +58,7 @@ def timelines(content: Content) -> Node | None:
     stretches = max(24, min(_STRETCHES, _POINTS // (4 * max(1, count))))
     first = [_gauge(gauge, series, shown, stretches) for gauge, series in gauges if gauge.stem in FIRST]
     rest = [_gauge(gauge, series, shown, stretches) for gauge, series in gauges if gauge.stem not in FIRST]
-    body: list[Child] = [_legend(held), _switch(shown), *first, *_state_blocks(held, shown)]
+    body: list[Child] = [_legend(held), _switch(shown), _moment(shown), *first, *_state_blocks(held, shown)]
     if rest:
         body.append(fold("Other figures over time", *rest))
     return section("timelines", "Timelines", *body)
@@ -153,3 +154,10 @@ def _switch(shown: Sequence[View]) -> Node | None:
         for i, view in enumerate(shown)
     ]
     return el("fieldset", el("legend", "time shown", class_="hidden"), *choices, class_="switch")
+
+
+def _moment(shown: Sequence[View]) -> Node:
+    """A moment to read all charts at; shown by the script, which moves it with the pointer too."""
+    ends = " ".join(f"{view.start:.6g} {view.end:.6g}" for view in shown)
+    slider = el("input", type="range", id="moment", min=0, max=svg.WIDTH, value=0, data_views=ends)
+    return el("label", "moment ", slider, el("output", for_="moment"), class_="moment", hidden=True)

@@ -31,7 +31,7 @@ class Trace:
     @property
     def zero(self) -> float:
         """The run's second at which the clock begins."""
-        return self.run.window[0] if self.run.window else 0.0
+        return self.run.window[0] if self.run.window and self.window else 0.0
 
     @cached_property
     def times(self) -> list[float]:
@@ -42,7 +42,8 @@ class Trace:
     @property
     def window(self) -> tuple[float, float] | None:
         """The measured part."""
-        return (0.0, self.run.window[1] - self.run.window[0]) if self.run.window else None
+        start, end = self.run.window or (0.0, 0.0)
+        return (0.0, end - start) if end > start else None
 
     def points(self, column: str) -> list[Point]:
         """The figures of a column that were read."""

@@ -10,7 +10,7 @@ from envsnap.wording import pair_text, reading_text, shorten
 
 _WIDTH = 240
 """Characters of two values in one row. What is longer stands in full behind a fold."""
-_FULL = 20_000
+_FULL = 4000
 
 
 def pair(change: Change, letters: tuple[str, str] = ("a", "b")) -> tuple[Node, Node]:
