@@ -84,7 +84,7 @@ def _record(machine: Machine, deeds: Iterable[Deed], side: int) -> Snapshot:
     readings = _of_side(deeds, side)
     typed = {name: pair[side] for deed in deeds for name, pair in deed.typed.items()}
     if typed:
-        readings["worker[main].argv"] = _command(machine.value("worker[main].argv"), typed)
+        readings["worker[main].argv"] = command_with(machine.value("worker[main].argv"), typed)
     return changed(machine.snapshot, readings)
 
 
@@ -107,7 +107,7 @@ def _stamp(side: int, minutes: int) -> str:
     return (_DAYS[side] + timedelta(minutes=minutes)).isoformat(timespec="milliseconds")
 
 
-def _command(command: list[str], typed: Mapping[str, Json]) -> list[str]:
+def command_with(command: list[str], typed: Mapping[str, Json]) -> list[str]:
     """The command line with options as typed; one that is off or unset does not stand there."""
     kept: list[str] = []
     words = iter(command)

@@ -1,0 +1,1 @@
+"""The scoreboard of planted causes on a real engine: what trials show of each, and what envsnap says of it."""
