@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from envsnap.change import Because, Change, Diff, NotCompared
 from envsnap.collectors import key_for, keys
+from envsnap.gpu_pairing import aligned
 from envsnap.keys import Kind, parents_of, pattern_of
 from envsnap.leaves import leaves
 from envsnap.reading import Error, Json, Reading, Unavailable, Unknown, Unset, Value, Why
@@ -30,8 +31,10 @@ def diff(a: Snapshot, b: Snapshot, *, also: Iterable[Kind] = ()) -> Diff:
     """Compare two snapshots: identities and tunables, and conditions where both were taken under load.
 
     `also` asks for counters (as they stand; their growth is a matter of runs), volatile readings (within their
-    tolerance) and labels. Conditions of an idle machine mean nothing and cannot be asked for.
+    tolerance) and labels. Conditions of an idle machine mean nothing and cannot be asked for. GPUs are paired by the
+    rank that held them, and paths name them as in `a`.
     """
+    b, pairing = aligned(a, b)
     kinds = ALWAYS | (ON_REQUEST & frozenset(also))
     if a.moment == b.moment == "during":
         kinds |= {Kind.CONDITION}
@@ -43,7 +46,7 @@ def diff(a: Snapshot, b: Snapshot, *, also: Iterable[Kind] = ()) -> Diff:
         not_compared=tuple(sorted(work.not_compared, key=lambda n: (n.settled, n.path))),
         same=tuple(work.same),
         left_out=dict(work.left_out),
-        notes=tuple(_notes(a, b)),
+        notes=(*_notes(a, b), *([pairing] if pairing else [])),
     )
 
 
