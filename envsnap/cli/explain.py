@@ -13,7 +13,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from envsnap.cli import EXIT_DIFFERENT, EXIT_OK, Trouble
+from envsnap.cli import EXIT_DIFFERENT, EXIT_OK, Trouble, did_you_mean
 from envsnap.cli import _arguments as shared
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def _labelled(label: str, folder: str) -> Side:
     store = Store(Path(folder) if folder else None)
     chosen = [e for e in store.entries() if e.label == label]
     if not chosen:
-        raise Trouble(f"There is no run of the label {label!r}.", ["envsnap", "log"])
+        near = did_you_mean(label, {e.label for e in store.entries() if e.label})
+        raise Trouble(f"There is no run of the label {label!r}{near}", ["envsnap", "log"])
     runs = [store.load(e.id) for e in sorted(chosen, key=lambda e: (e.started_at, e.id))]
     return Side.of_runs(runs, label)
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from envsnap.cli import EXIT_OK
+from envsnap.cli import EXIT_OK, Trouble, did_you_mean
 from envsnap.cli import _arguments as shared
 
 EXAMPLE = "envsnap log --label fast"
@@ -31,12 +31,17 @@ def run(args: Any) -> int:
     store = Store(Path(args.store) if args.store else None)
     chosen = [e for e in store.entries() if not args.label or e.label == args.label]
     if args.changed:
+        from envsnap.collectors import keys
         from envsnap.explain.blame import turning_points
 
-        turned = turning_points(args.changed, chosen, store.states())
+        try:
+            turned = turning_points(args.changed, chosen, store.states())
+        except LookupError:
+            near = did_you_mean(args.changed, keys())
+            raise Trouble(f"No run has a reading {args.changed!r}{near}", ["envsnap", "key"]) from None
         chosen = [e for e in chosen if e.id in turned]
     if args.format == "json":
         emit_json(report.as_json(chosen))
     else:
-        emit(report.text(chosen, args.all), sys.stdout)
+        emit(report.text(chosen, args.all, changed=args.changed), sys.stdout)
     return EXIT_OK

@@ -49,7 +49,9 @@ _FACTS = (
 KEYS = (
     *(fact.key for fact in _FACTS),
     Key("numa[].cpus", Type.STRING, Kind.IDENTITY, "CPUs of the node.", _MEMORY, 0.2),
-    Key("numa[].memory_bytes", Type.INTEGER, Kind.IDENTITY, "Memory of the node.", _MEMORY, 0.1, rel_tol=0.01),
+    Key("numa[].memory_bytes", Type.INTEGER, Kind.VOLATILE,
+        "Memory of the node, of which a hypervisor may give and take while the machine runs.", _MEMORY, 0.1,
+        rel_tol=0.01),
     Key("numa[].free_bytes", Type.INTEGER, Kind.VOLATILE, "Memory of the node that nothing uses.",
         _MEMORY, 0.1, rel_tol=0.1),
     Key("numa[].distances", Type.INTEGERS, Kind.IDENTITY,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from envsnap.keys import matches
+from envsnap.keys import instances_of, matches
 from envsnap.states import State
 from envsnap.store import Entry
 
@@ -40,16 +40,26 @@ class Blame:
 def blame(
     pattern: str, entries: Sequence[Entry], states: Mapping[str, State], metric: str | None = None
 ) -> list[Blame]:
-    """Every path that matches over all runs, oldest first; the metric is that of that name, else each run's first."""
+    """Every path that matches over all runs, oldest first; the metric is that of that name, else each run's first.
+
+    A bare name (`NCCL_PROTO`, `torch`) stands for every path that ends in it, where no path matches otherwise.
+    """
     ordered = sorted((e for e in entries if e.id in states), key=lambda e: (e.started_at, e.id))
-    paths = sorted({p for e in ordered for p in states[e.id].paths() if matches(p, pattern)})
+    every = {p for e in ordered for p in states[e.id].paths()}
+    paths = sorted(p for p in every if matches(p, pattern)) or sorted(p for p in every if pattern in instances_of(p))
     return [Blame(path, tuple(_spans(path, ordered, states, metric))) for path in paths]
 
 
 def turning_points(pattern: str, entries: Sequence[Entry], states: Mapping[str, State]) -> set[str]:
-    """The ids of the runs with which some matching reading had another known value than in the run before."""
+    """The ids of the runs with which some matching reading had another known value than in the run before.
+
+    Raises: LookupError where no run has such a reading.
+    """
+    told = blame(pattern, entries, states)
+    if not told:
+        raise LookupError(pattern)
     found = set()
-    for each in blame(pattern, entries, states):
+    for each in told:
         known = [span for span in each.spans if span.value is not None]
         found |= {span.runs[0] for before, span in pairwise(known) if before.value != span.value}
     return found

@@ -14,8 +14,10 @@ from envsnap.wording import shorten
 ROWS = 30
 
 
-def text(entries: Sequence[Entry], everything: bool = False) -> list[Line]:
-    """One line a group and arm, newest first."""
+def text(entries: Sequence[Entry], everything: bool = False, changed: str = "") -> list[Line]:
+    """One line a group and arm, newest first. `changed`: they are those with which that reading changed."""
+    if not entries and changed:
+        return [[(f"{changed} never changed.", "dim")]]
     if not entries:
         return [[("No runs yet: envsnap run -- BENCHMARK", "dim")]]
     groups: dict[tuple[str, str], list[Entry]] = {}

@@ -105,7 +105,9 @@ def test_no_cause_is_an_answer_of_its_own(store: Store, capsys: pytest.CaptureFi
         (("explain", "--fast", "fast"), "both --fast and --slow"),
         (("explain", "--fast", "fast", "--slow", "none"), "no run of the label 'none'"),
         (("explain", "fast", "none"), "no run named 'none'"),
+        (("explain", "--fast", "fast", "--slow", "slwo"), "did you mean slow?"),
         (("blame", "kernel.relase"), "did you mean kernel.release?"),
+        (("log", "--changed", "kernel.relase"), "did you mean kernel.release?"),
     ],
 )
 def test_trouble_is_one_sentence(
@@ -127,6 +129,13 @@ def test_blame_tells_when_and_how_the_metric_moved(store: Store, capsys: pytest.
         ["Simple", "60.5", "×0.644", "2", "runs", "slow"],
     ]
     assert document(capsys, "blame", "worker[].env[]")["metric"] == "stream_tokens_per_second"
+
+
+def test_a_bare_name_is_looked_for_wherever_it_stands(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out = printed(capsys, "blame", "NCCL_PROTO")
+    assert out.splitlines()[0].split()[0] == "worker[scheduler_TP0-7].env[NCCL_PROTO]"
+    _, told = printed(capsys, "log", "--changed", "kernel.release")
+    assert told == "kernel.release never changed.\n"
 
 
 def test_blame_of_what_never_changed(store: Store, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,8 @@ _PER_RANK = ("worker[].library[].version", "worker[].library[].path", "worker[].
              "worker[].scheduling_policy", "worker[].executable", "worker[].cpus_count", "record[].graph_batch_sizes[]",
              "record[].package_hash[]", "record[].package_origin[]", "record[].torch.version",
              "record[].torch.num_threads")  # fmt: skip
-_OWN = ("RANK", "CUDA_VISIBLE_DEVICES", "OMP_PLACES", "GOMP_CPU_AFFINITY", "DEVICE", "_PORT", "_CPU", "NUMA")
+_OWN = ("RANK", "CUDA_VISIBLE_DEVICES", "OMP_PLACES", "GOMP_CPU_AFFINITY", "DEVICE", "_PORT", "_CPU", "NUMA",
+        "CACHE_DIR", "CACHE_PATH", "CACHE_ROOT", "WORKSPACE_BASE", "TMPDIR", "_LOG", "LOG_", "_DUMP")  # fmt: skip
 """Parts of names of variables that ranks have each their own of."""
 
 _OF_GPUS = {

@@ -335,3 +335,40 @@ case(
     ranks(2, {GC + "gc_thresholds": [700, 10, 10]}),
     ranks(2, {GC + "gc_thresholds": [700, 10, 1000]}),
 )
+
+HEADS = ({"repo[sglang].head": "a" * 40, "repo[sglang].tree_id": "c" * 40},
+         {"repo[sglang].head": "b" * 40, "repo[sglang].tree_id": "d" * 40})  # fmt: skip
+DIGEST = "record[scheduler_TP0].package_hash[sglang]"
+case(
+    "imported_source",
+    "the same",
+    {**TWO, DIGEST: "1"},
+    *HEADS,
+    Clue,
+    "the same on both sides",
+    "repo[sglang]",
+    weight=-STRONG,
+)
+case(
+    "imported_source",
+    "another",
+    TWO,
+    {**HEADS[0], DIGEST: "1"},
+    {**HEADS[1], DIGEST: "2"},
+    Clue,
+    "imported other source",
+    "repo[sglang]",
+    weight=WEAK,
+)
+case(
+    "imported_source",
+    "of a package",
+    {**TWO, "record[scheduler_TP0].package_hash[flashinfer]": "1"},
+    {"package[flashinfer-python].version": "0.5"},
+    {"package[flashinfer-python].version": "0.6"},
+    Clue,
+    "the same on both sides",
+    "package[flashinfer-python]",
+    weight=-WEAK,
+)
+case("imported_source", "nobody tells", {**TWO, "record[scheduler_TP0].package_hash[torch]": "1"}, *HEADS)
