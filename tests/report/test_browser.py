@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from envsnap.cli._sides import load_side
 from envsnap.report.page import Content, render
-from tests.report.made import hostile_pair
+from tests.report.made import hostile_pair, pair
 from tests.report.test_page import made
 
 WIDE, PHONE = 1400, 390
+EXAMPLES = Path(__file__).parents[2] / "examples" / "eagle3"
 
 VISIBLE = """
 const rows = [...document.querySelectorAll("table.find tbody tr")];
@@ -59,6 +61,16 @@ def test_the_console_has_nothing_to_say_and_nothing_overflows(
     open_(browser, content, tmp_path, width)
     assert browser.get_log("browser") == []
     assert browser.execute_script(OVERFLOW) <= 0
+
+
+@pytest.mark.parametrize("width", [WIDE, PHONE])
+def test_one_side_and_real_runs_of_two_gpus(browser: Any, tmp_path: Path, width: int) -> None:
+    fast, slow = (load_side(str(EXAMPLES / name)) for name in ("with-graphs", "without-graphs"))
+    for shown in (Content((slow,), ("slow",)), pair(fast, slow)):
+        open_(browser, shown, tmp_path, width)
+        browser.execute_script("for (const d of document.querySelectorAll('details')) d.open = true;")
+        assert browser.get_log("browser") == []
+        assert browser.execute_script(OVERFLOW) <= 0
 
 
 def test_hostile_names_are_inert(browser: Any, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import hashlib
 from importlib import resources
 
 from envsnap import __version__
+from envsnap.explain.explanation import Side
 from envsnap.host import Host
 from envsnap.report import diff as diff_report
 from envsnap.report import explain as explain_report
@@ -19,8 +20,9 @@ from envsnap.report.page.repositories import code_section
 from envsnap.report.page.runs import runs
 from envsnap.report.page.suspects import suspects
 from envsnap.report.page.timelines import timelines
-from envsnap.report.page.tree import Child, Node, el, html, raw
+from envsnap.report.page.tree import Node, el, html, raw
 from envsnap.report.page.verdict import verdict
+from envsnap.runs.verdict import Outcome
 
 GENERATOR = f"envsnap {__version__}"
 """Names the program in the page."""
@@ -105,46 +107,35 @@ def _bar(sections: list[Node]) -> Node:
         el("output", id="found", for_="search", aria_live="polite"),
         role="search",
         class_="search",
+        hidden=True,
     )
     theme = el("button", "Theme", type="button", id="theme", hidden=True, title="Light, dark, or as the system has it")
     return el("header", el("nav", el("ul", *links), aria_label="Sections"), search, theme, class_="top")
 
 
 def _head(content: Content) -> Node:
-    explanation = content.explanation
-    title = explain_report.headline(explanation) if explanation is not None else content.names[0]
-    sides: list[Child] = []
-    for letter, name, side in content.lettered():
-        role = (
-            ""
-            if explanation is None or explanation.comparison is None
-            else ("slow" if letter == content.slow else "fast")
-        )
-        snapshot = side.snapshot
-        sides.append(
-            el(
-                "div",
-                el(
-                    "dt",
-                    mark(letter) if explanation else None,
-                    " ",
-                    el("b", name),
-                    el("span", role, class_="role") if role else None,
-                ),
-                el(
-                    "dd",
-                    f"{snapshot.captured_at[:19].replace('T', ' ')} UTC",
-                    el("span", snapshot.note, class_="note") if snapshot.note else None,
-                ),
-            )
-        )
-    notes = explanation.notes if explanation else ()
-    summary = diff_report.headline(content.diff) if content.diff else ""
+    """What it comes to, in a sentence, and what it is about."""
+    found = content.explanation
     return el(
         "div",
-        el("h1", title),
-        el("dl", *sides, class_="sides"),
-        el("p", f"{summary}.", class_="dim") if summary else None,
-        bullets(notes, "warn"),
+        el("h1", explain_report.headline(found) if found else content.names[0]),
+        el("dl", *(_side(content, *lettered) for lettered in content.lettered()), class_="sides"),
+        el("p", f"{diff_report.headline(content.diff)}.", class_="dim") if content.diff else None,
+        bullets(found.notes if found else (), "warn"),
         class_="headline",
+    )
+
+
+def _side(content: Content, letter: str, name: str, side: Side) -> Node:
+    found = content.explanation
+    told = found is not None and found.comparison is not None and found.symptom.outcome is not Outcome.SAME
+    role = "slow" if letter == content.slow else "fast"
+    snapshot = side.snapshot
+    taken = f"{snapshot.captured_at[:19].replace('T', ' ')} UTC"
+    return el(
+        "div",
+        el("dt", mark(letter), " ", el("b", name), el("span", role, class_="role") if told else None)
+        if found
+        else None,
+        el("dd", taken, el("span", snapshot.note, class_="note") if snapshot.note else None),
     )

@@ -40,7 +40,8 @@ def load(content: Content) -> Node | None:
 
 
 def _table(caption: str, rows: list[Node], letters: list[str]) -> Node:
-    medians: list[Child] = [[mark(letter), " median"] for letter in letters]
+    two = len(letters) > 1
+    medians: list[Child] = [[mark(letter), " median"] if two else "median" for letter in letters]
     return table(caption, ["reading", *medians, "5th percentile, median, 95th"], rows, "load")
 
 
@@ -81,7 +82,7 @@ def _row(gauge: Gauge, name: str, figures: list[Figures | None], letters: list[s
     return row(
         [gauge.meaning, el("span", where, class_="note")],
         *(
-            el("td", w, class_="figure" if f else "figure warn", data_side=letter.upper())
+            el("td", w, class_="figure" if f else "figure warn", data_side=letter.upper() if len(letters) > 1 else None)
             for w, f, letter in zip(words, figures, letters)
         ),
         el("td", svg.picture(_HEIGHT, told, marks), class_="picture"),

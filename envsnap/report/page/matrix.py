@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -90,8 +90,17 @@ def _gaps(found: Sequence[Propagation], letters: Sequence[str]) -> Node | None:
         reasons = {c.why for r in one.variables for c in r.cells.values() if c.state is State.UNKNOWN and c.why}
         if not one.processes:
             reasons = {"no processes were captured"}
-        items += [el("li", mark(letter), " unknown: ", "; ".join(sorted(reasons)))] if reasons else []
+        items += [el("li", _marks(letter, letters), " unknown: ", "; ".join(sorted(reasons)))] if reasons else []
     return el("ul", *items, class_="warn") if items else None
+
+
+def _marks(shown: Iterable[str], letters: Sequence[str]) -> list[Node]:
+    """The marks of some sides; none where there is one side alone."""
+    return [mark(letter) for letter in shown] if len(letters) > 1 else []
+
+
+def _side(shown: Iterable[str], letters: Sequence[str]) -> Node | None:
+    return el("td", *_marks(shown, letters), class_="side") if len(letters) > 1 else None
 
 
 def _table(caption: str, lines: Sequence[_Line], processes: Sequence[str], letters: Sequence[str]) -> Node:
@@ -100,7 +109,7 @@ def _table(caption: str, lines: Sequence[_Line], processes: Sequence[str], lette
         el(
             "tr",
             el("th", "variable", scope="col"),
-            el("th", "side", scope="col"),
+            el("th", "side", scope="col") if len(letters) > 1 else None,
             *(el("th", p, scope="col") for p in processes),
         ),
     )
@@ -136,7 +145,7 @@ def _rows(line: _Line, processes: Sequence[str], letters: Sequence[str]) -> list
             if i == 0
             else None
         )
-        rows.append(el("tr", name, el("td", *(mark(m) for m in marks), class_="side"), *_cells(one, processes)))
+        rows.append(el("tr", name, _side(marks, letters), *_cells(one, processes)))
     return rows
 
 

@@ -52,6 +52,7 @@
     found.textContent = words.length ? `${hits.toLocaleString("en")} ${hits === 1 ? "row" : "rows"}` : "";
   }
 
+  input.parentElement.hidden = false;
   input.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(search, 100); });
   document.addEventListener("keydown", (event) => {
     if (event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey && !/^(INPUT|TEXTAREA)$/.test(event.target.tagName)) {

@@ -15,13 +15,16 @@ def runs(content: Content) -> Node | None:
     held = content.runs
     if not held:
         return None
-    return section("runs", "Runs", *(_run(letter, run) for letter, run in held), note=plural(len(held), "run"))
+    two = len(content.sides) > 1
+    return section(
+        "runs", "Runs", *(_run(letter if two else "", run) for letter, run in held), note=plural(len(held), "run")
+    )
 
 
 def _run(letter: str, run: Run) -> Node:
     style = {"ok": "good", "interrupted": "warn"}.get(run.status, "bad")
     summary = [
-        mark(letter),
+        mark(letter) if letter else None,
         el("b", run.id),
         el("span", run.label),
         el("span", run.status, class_=style),

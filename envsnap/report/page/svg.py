@@ -117,6 +117,6 @@ def word(text: str, x: str, y: float, anchor: str = "middle", class_: str = "tic
     return el("text", text, x=x, y=float(y), text_anchor=anchor, class_=class_)
 
 
-def anchor(place: float) -> str:
-    """How a word at a place in units is set so that it stays inside."""
-    return "start" if place < 0.06 * WIDTH else "end" if place > 0.94 * WIDTH else "middle"
+def anchor(place: float, edge: float = 0.06) -> str:
+    """How a word at a place in units is set so that it stays inside: away from an end that is nearer than `edge`."""
+    return "start" if place < edge * WIDTH else "end" if place > (1 - edge) * WIDTH else "middle"

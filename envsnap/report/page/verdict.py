@@ -58,6 +58,8 @@ def _comparison(comparison: Comparison, sides: Sequence[Side]) -> list[Child]:
                 "metrics",
             )
         )
+        if any(_requests(side, j.metric.name) for side in sides for j in comparison.judged):
+            body.append(el("p", "Large points are runs, small ones single requests.", class_="dim"))
         body.append(el("p", comparison.judged[0].verdict.reason, class_="dim"))
         first = comparison.judged[0]
         body.append(bullets(first.verdict.notes, "dim"))
@@ -114,10 +116,19 @@ def _points(metric: Metric, sides: Sequence[Sequence[float]], requests: Sequence
         marks.append(svg.line(scale.at(mean), y - lane / 2 + 1, scale.at(mean), y + lane / 2 - 1, f"mean {letter}"))
         marks.append(svg.dots([(scale.at(v), y) for v in values], letter))
     low, high = min(map(min, sides)), max(map(max, sides))
-    ends = [low] if low == high else [low, high]
-    words = [svg.word(f"{v:.4g}", scale.percent(v), _POINTS_HEIGHT - 2, svg.anchor(scale.at(v))) for v in ends]
+    words = _ends(low, high, scale)
     told = "; ".join(f"{letter}: {', '.join(f'{v:.4g}' for v in values)}" for letter, values in zip("AB", sides))
     return svg.picture(_POINTS_HEIGHT, f"{metric.name} of each run. {told}", marks, words, class_="points")
+
+
+def _ends(low: float, high: float, scale: svg.Scale) -> list[Node]:
+    """The least and the largest figure under their places, or in one word where these are close."""
+    y = _POINTS_HEIGHT - 2
+    if scale.at(high) - scale.at(low) < 0.35 * svg.WIDTH:
+        middle = (scale.at(low) + scale.at(high)) / 2
+        words = f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+        return [svg.word(words, svg.percent(middle), y, svg.anchor(middle, 0.3))]
+    return [svg.word(f"{v:.4g}", scale.percent(v), y, svg.anchor(scale.at(v))) for v in (low, high)]
 
 
 def _interval(v: Verdict, scale: svg.Scale) -> Node:
@@ -232,5 +243,5 @@ def _one_side(side: Side) -> Node | None:
     if not rows:
         return None
     return section(
-        "speed", "Speed", table("Figures of each run", ["metric", "runs", "mean", "range", "n"], rows, "metrics")
+        "speed", "Speed", table("Figures of each run", ["metric", "runs", "mean", "range", "n"], rows, "figures")
     )
