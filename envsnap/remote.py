@@ -23,7 +23,7 @@ from envsnap.host import Answer, Host, Request
 from envsnap.reading import Value, Why
 from envsnap.redact import Redactor
 from envsnap.remote_pipe import Pipe
-from envsnap.remote_trouble import Silence, name_of, unfit, why_silent, with_input
+from envsnap.remote_trouble import Silence, may_lack_shell, name_of, unfit, why_silent, with_input
 
 CONNECT_SECONDS = 20.0
 """How long a prefix may take until a Python has started behind it."""
@@ -39,6 +39,10 @@ _END_SECONDS = 2.0
 
 class RemoteError(Exception):
     """A far side that cannot be had, in one sentence without secrets."""
+
+
+class _NoShell(RemoteError):
+    """Perhaps because there is no shell."""
 
 
 @dataclass
@@ -184,25 +188,34 @@ def connect(
 
     `python` is tried first there; the far side lives `lifetime` seconds at most. Raises: RemoteError.
     """
-    redactor = redactor or Redactor()
     prefix = with_input(prefix)
-    who = name_of(redactor.clean(list(prefix)))
-    start = sent.Start.fresh(python)
+    given = (int(lifetime), seconds, redactor or Redactor())
     try:
-        pipe = Pipe([*prefix, *sent.START])
+        return _connect(prefix, sent.Start.by_shell(python), *given)
+    except _NoShell as first:
+        try:
+            return _connect(prefix, sent.Start.without_shell(python), *given)
+        except _NoShell:
+            raise first from None
+
+
+def _connect(prefix: Sequence[str], start: sent.Start, lifetime: int, seconds: float, redactor: Redactor) -> RemoteHost:
+    who = name_of(redactor.clean(list(prefix)))
+    try:
+        pipe = Pipe([*prefix, *start.words])
     except (OSError, ValueError) as error:
-        word = redactor.clean_text(prefix[0] if prefix else sent.START[0])
+        word = redactor.clean_text(prefix[0] if prefix else start.words[0])
         raise RemoteError(f"Cannot start {word}: {getattr(error, 'strerror', None) or error}.") from error
     try:
         pipe.send(start.line)
         ready, said = _answer(pipe, who, start.mark, seconds)
         if problem := unfit(who, ready, said):
             raise RemoteError(problem)
-        pipe.send(sent.program(int(lifetime)))
+        pipe.send(sent.program(lifetime))
         return RemoteHost(prefix, pipe, ready, redactor)
     except RemoteError as error:
         _abandon(pipe)
-        raise RemoteError(redactor.clean_text(str(error))) from error
+        raise type(error)(redactor.clean_text(str(error))) from error
     except BaseException:
         _abandon(pipe)
         raise
@@ -231,4 +244,4 @@ def _answer(pipe: Pipe, who: str, mark: str, seconds: float) -> tuple[sent.Ready
     except ValueError as error:
         raise RemoteError(f"{who} prints without an end before anything starts ({error}).") from error
     silence = Silence(code, noise.decode("utf-8", "replace"), pipe.complaint(), seconds)
-    raise RemoteError(why_silent(who, silence))
+    raise (_NoShell if may_lack_shell(silence) else RemoteError)(why_silent(who, silence))

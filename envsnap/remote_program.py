@@ -4,6 +4,8 @@ The far side is asked to run one word, `sh`, behind the user's prefix: a word th
 shells and programs (ssh, `bash -c`, docker) hand it on. All else travels over standard input: first a line of shell
 that finds a Python and lets it take the shell's place, then, once that has said so, the program as one line, which
 it keeps in memory. From there on requests go over the same stream (`machine.serve_streams`).
+
+Where there is no shell, Python's own module `code` takes the line: it runs what it reads, line by line.
 """
 
 from __future__ import annotations
@@ -20,9 +22,6 @@ from pathlib import Path
 
 from envsnap import machine
 
-START = ("sh",)
-"""The words behind the prefix."""
-
 NVML_MODULE = "pynvml"
 
 _PYTHONS = (
@@ -33,40 +32,47 @@ _ITSELF = "import sys; print(sys.executable if sys.version_info >= (3, 8) else s
 _START_SECONDS = 60
 """How long the far side waits for its program."""
 
-# In single quotes on the line of shell, so it can have none itself. The working directory is taken off the module
-# path first: a `json.py` that lies there is not ours.
+# In single quotes on a line of shell, so it can have none itself; and without an expression by itself, whose value
+# `code` would print. The working directory is taken off the module path first: a `json.py` that lies there is not ours.
 _LOADER = (
-    "import sys; sys.path[:1] == [str()] and sys.path.pop(0); import base64, os, signal, zlib; "
-    f"signal.alarm({_START_SECONDS}); "
-    "mark = sys.argv[1] + sys.argv[2]; del sys.argv[1:]; tty = os.isatty(0); "
+    "import sys; _ = sys.path[:1] == [str()] and sys.path.pop(0); import base64, os, signal, zlib; "
+    f"_ = signal.alarm({_START_SECONDS}); mark = %s; tty = os.isatty(0); "
     'about = (mark, tty and "terminal" or "pipe", sys.platform, os.uname().machine) + sys.version_info[:3]; '
-    'os.write(1, ("\\n%s %s %s %s %d.%d.%d\\n" % about).encode()); '
+    '_ = os.write(1, ("\\n%%s %%s %%s %%s %%d.%%d.%%d\\n" %% about).encode()); _ = tty and sys.exit(); '
     "exec(zlib.decompress(base64.b64decode(sys.stdin.buffer.readline())))"
 )
 
 
 @dataclass(frozen=True)
 class Start:
-    """The first line, and the word with which the far side answers it.
+    """The words behind the prefix, the first line, and the word with which the far side answers it.
 
     The line holds that word in two parts, so that an echo of the line is not taken for the answer.
     """
 
+    words: tuple[str, ...]
     line: bytes
     mark: str
 
     @classmethod
-    def fresh(cls, python: str = "") -> Start:
+    def by_shell(cls, python: str = "") -> Start:
         """With a new mark; `python` is an interpreter to try first."""
         one, two = secrets.token_hex(6), secrets.token_hex(6)
         pythons = " ".join(map(shlex.quote, (*([python] if python else []), *_PYTHONS)))
         line = (
             # NOTE: started by what it calls itself, since the name may be a script that takes its time (pyenv).
             f"for p in {pythons}; do q=$(\"$p\" -SEc '{_ITSELF}' </dev/null 2>/dev/null); "
-            f'if [ -n "$q" ]; then exec "$q" -c \'{_LOADER}\' {one} {two}; fi; done; '
-            f"echo; echo {one}''{two} none; python3 -V 2>&1; exit 127\n"
+            f'if [ -n "$q" ]; then exec "$q" -c \'{_LOADER % "sys.argv.pop(1) + sys.argv.pop(1)"}\' {one} {two}; '
+            f"fi; done; echo; echo {one}''{two} none; python3 -V 2>&1; exit 127\n"
         )
-        return cls(line.encode("utf-8", "surrogateescape"), one + two)
+        return cls(("sh",), line.encode("utf-8", "surrogateescape"), one + two)
+
+    @classmethod
+    def without_shell(cls, python: str = "") -> Start:
+        """The same where there is no shell; isolated, since a `code.py` that lies about is not that module."""
+        one, two = secrets.token_hex(6), secrets.token_hex(6)
+        line = _LOADER % f'"{one}" + "{two}"' + "\n"
+        return cls((python or "python3", "-I", "-m", "code"), line.encode(), one + two)
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,11 @@ def why_silent(who: str, silence: Silence) -> str:
     return f"{who} did not start a shell: {why}{_quoted(last)}."
 
 
+def may_lack_shell(silence: Silence) -> bool:
+    """Whether what is missing there may be a shell."""
+    return silence.code in _CODES or "executable file not found" in silence.complaint
+
+
 def unfit(who: str, ready: Ready, said: str) -> str:
     """Why a far side that answered cannot be used; empty where it can. `said` is what its python3 printed."""
     if not ready.python:
@@ -76,6 +81,8 @@ def unfit(who: str, ready: Ready, said: str) -> str:
         if version:
             return f"{who} has Python {version[1]}, and 3.8 or later is needed; name another one with --python."
         return f"{who} has no python3 on its PATH; name one with --python."
+    if tuple(map(int, ready.python.split("."))) < (3, 8):
+        return f"{who} has Python {ready.python}, and 3.8 or later is needed; name another one with --python."
     if ready.platform != "linux":
         return f"{who} runs {printable(ready.platform)}, and only Linux can be read."
     if ready.machine not in MACHINES:

@@ -22,8 +22,8 @@ MARGIN_SECONDS = 5.0
 
 
 VIA_TEXT = """\
-  PREFIX is a command that can start `sh` there. The other machine needs a Python 3.8 or later and nothing else, and
-  keeps nothing. What other options name (processes, files, directories) is there.
+  PREFIX is a command that can start `sh` (or `python3`) there. The other machine needs a Python 3.8 or later, nothing
+  else, and keeps nothing. What other options name (processes, files, directories) is there.
     --via 'ssh root@gpu7'                         --via 'docker exec -i NAME'       --via 'sudo -n'
     --via 'ssh root@gpu7 pct exec 129 --'         --via 'kubectl exec -i POD --'    --via 'nsenter -t PID -a'
     --via 'srun --jobid=4711 --overlap -n1 -w gpu7'                                 --via 'lxc exec NAME --'

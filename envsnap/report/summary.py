@@ -15,6 +15,7 @@ from envsnap.wording import clip, plural, printable
 
 _GAPS = 10
 _SLOWEST = 3
+_NO_PREFIX = "''"
 
 
 def text(snapshot: Snapshot, file: str, width: int) -> list[Line]:
@@ -56,12 +57,12 @@ def _via(snapshot: Snapshot, width: int) -> list[Line]:
         f"{via.get('sent_bytes', 0) / 1e3:.0f} kB sent",
     ]
     prefix = str(via.get("prefix", ""))
-    lines: list[Line] = [[("  via ", "key"), (clip(printable(f"{prefix}  ({', '.join(parts)})"), width - 6), "")]]
+    reached = f"{prefix or _NO_PREFIX}  ({', '.join(parts)})"
+    lines: list[Line] = [[("  via ", "key"), (clip(printable(reached), width - 6), "")]]
     host = via.get("host_view")
     if isinstance(host, dict):
-        words = (
-            f"{plural(len(host.get('paths', [])), 'reading')} that only its host can see, via {host.get('prefix', '')}"
-        )
+        count = plural(len(host.get("paths", [])), "reading")
+        words = f"{count} that only its host can see, via {host.get('prefix') or _NO_PREFIX}"
         return [*lines, [("  host ", "key"), (clip(printable(words), width - 7), "")]]
     hidden = unseen(snapshot)
     if hidden:

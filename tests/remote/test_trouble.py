@@ -117,6 +117,22 @@ def test_a_python_for_another_processor(shell: str, tmp_path: Path, monkeypatch:
     assert "it is built for another processor" in trouble(place(tmp_path, shell))
 
 
+NO_SHELL = ["sh", "-c", 'test "$1" = sh && exit 127; exec "$@"', "run"]
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.9", "3.10", "3.11", "3.12", "3.13"])
+def test_a_place_without_a_shell(version: str) -> None:
+    with connect(NO_SHELL, python=find(version)) as host:
+        assert host.self()["version_info"][:2] == [int(part) for part in version.split(".")]
+        assert len(capture(host=host, only=("kernel", "os"), deadline=30).values) > 20
+        assert not host.failure
+
+
+def test_a_place_without_a_shell_and_with_an_old_python() -> None:
+    with pytest.raises(RemoteError, match="has Python 3[.]7[.]"):
+        connect(NO_SHELL, python=find("3.7"))
+
+
 def test_machines_that_cannot_be_read() -> None:
     assert "runs darwin, and only Linux" in unfit("x", Ready("pipe", "darwin", "arm64", "3.9.6"), "")
     assert "riscv64 machine" in unfit("x", Ready("pipe", "linux", "riscv64", "3.11.2"), "")
@@ -125,14 +141,16 @@ def test_machines_that_cannot_be_read() -> None:
 
 
 def test_only_the_whole_mark_is_an_answer() -> None:
-    start = Start.fresh()
+    start = Start.by_shell()
     assert start.mark.encode() not in start.line, "an echo of the line would be taken for the answer"
     assert ready_of(f"{start.mark} pipe linux x86_64 3.8.18\n", start.mark) == Ready(
         "pipe", "linux", "x86_64", "3.8.18"
     )
     assert ready_of(f"x{start.mark} pipe linux x86_64 3.8.18\n", start.mark) is None
     assert ready_of(f"{start.mark} \x1b[31m\n", start.mark) == Ready()
-    assert Start.fresh().mark != start.mark
+    assert Start.by_shell().mark != start.mark
+    bare = Start.without_shell()
+    assert bare.mark.encode() not in bare.line
 
 
 def test_an_interpreter_with_an_odd_name_is_data(tmp_path: Path) -> None:
