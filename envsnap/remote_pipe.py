@@ -16,6 +16,17 @@ _KEPT_BYTES = 4096
 _TERM_SECONDS = 0.5
 
 
+_begun: set[Pipe] = set()
+"""Those that have not come to their end."""
+
+
+def end_all() -> None:
+    """Kill every command, whoever started it, where the program is to end at once: one that is still on its way to
+    another machine does not notice that nobody waits for it."""
+    for pipe in list(_begun):
+        pipe.end(0.0)
+
+
 class Pipe:
     """A command in a session of its own. One thread at a time may call `line`; any may call the rest.
 
@@ -44,6 +55,7 @@ class Pipe:
         self._over = False
         self._writer = threading.Thread(target=self._write, daemon=True, name="remote requests")
         self._writer.start()
+        _begun.add(self)
 
     def send(self, data: bytes) -> None:
         """Have bytes written; returns at once."""
@@ -106,6 +118,7 @@ class Pipe:
                 self.code(seconds)
             self._kill()
             os.write(self._wake, b"x")
+            _begun.discard(self)
 
     def close(self) -> None:
         """Let go of the streams, once nobody reads lines any more; `end` has been called."""

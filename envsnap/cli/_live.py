@@ -149,6 +149,16 @@ def _work(
 
 
 def _wait(threads: Sequence[threading.Thread], outcomes: Sequence[Outcome[T]]) -> None:
+    from envsnap.remote_pipe import end_all
+
+    try:
+        _tell_until_done(threads, outcomes)
+    except BaseException:
+        end_all()
+        raise
+
+
+def _tell_until_done(threads: Sequence[threading.Thread], outcomes: Sequence[Outcome[T]]) -> None:
     from envsnap.cli._output import end_passing, tell_passing
 
     began = time.monotonic()

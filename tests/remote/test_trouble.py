@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import base64
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -129,7 +132,7 @@ def test_a_place_without_a_shell(version: str) -> None:
 
 
 def test_a_place_without_a_shell_and_with_an_old_python() -> None:
-    with pytest.raises(RemoteError, match="has Python 3[.]7[.]"):
+    with pytest.raises(RemoteError, match=r"has Python 3\.7\."):
         connect(NO_SHELL, python=find("3.7"))
 
 
@@ -228,6 +231,10 @@ def test_no_secret_of_a_prefix_is_told() -> None:
 )
 def test_container_programs_are_asked_for_standard_input(given: str, used: str | None) -> None:
     assert with_input(given.split()) == (used or given).split()
+
+
+def test_what_is_sent_is_python_3_8() -> None:
+    ast.parse(zlib.decompress(base64.b64decode(program(60))), feature_version=(3, 8))
 
 
 def test_what_is_sent_is_small() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from envsnap import recording
 from envsnap.schema import violations
 from envsnap.share import share
 from envsnap.snapshot import load
+from tests.remote.test_transports import gone, marked
 from tests.test_cli import envsnap
 
 SECRET = "ghp_" + "a1B2c3D4e5" * 4
@@ -156,6 +159,24 @@ def test_a_container_is_filled_from_its_host(container: list[str], tmp_path: Pat
         assert inner.sections["kernel_log"].status == outer.sections["kernel_log"].status
         assert inner.values.keys() >= {p for p in outer.values if p.startswith("kernel_log.")}
         assert "on the host" in inner.sections["kernel_log"].method
+
+
+def test_an_interrupted_capture_leaves_nothing_on_its_way(tmp_path: Path) -> None:
+    mark = f"ENVSNAP_TEST_MARK={tmp_path}"
+    way = f"env {mark} sh -c 'touch begun; exec sleep 300'"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "envsnap", "capture", "-o", "x.json", "--via", way], cwd=tmp_path, stderr=subprocess.PIPE
+    )
+    assert process.stderr
+    with process.stderr:
+        for _ in range(300):
+            if (tmp_path / "begun").exists():
+                break
+            time.sleep(0.1)
+        assert marked(mark)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    assert gone(mark), marked(mark)
 
 
 def test_a_broken_far_side_is_trouble_and_no_snapshot(tmp_path: Path) -> None:
