@@ -29,15 +29,22 @@ def aligned(a: Snapshot, b: Snapshot) -> tuple[Snapshot, str]:
 
     The numbers stand in paths alone: what a variable or a list of device files says stays as it was read.
     """
+    every, said = pairing(a, b)
+    if not every:
+        return b, ""
+    return replace(b, sections={name: _renumbered(section, every) for name, section in b.sections.items()}), said
+
+
+def pairing(a: Snapshot, b: Snapshot) -> tuple[dict[int, int], str]:
+    """The number that each GPU of B gets in A, and a sentence on that; nothing where the numbers agree."""
     numbers, by = _by_rank(a, b), "the rank that held them"
     if numbers is None:
         numbers, by = _by_use(a, b), "the order of those in use"
     if not numbers or all(old == new for old, new in numbers.items()):
-        return b, ""
+        return {}, ""
     every = _completed(numbers, _gpus(a), _gpus(b))
     moved = ", ".join(f"A's {new} with B's {old}" for old, new in sorted(numbers.items(), key=lambda item: item[1]))
-    sections = {name: _renumbered(section, every) for name, section in b.sections.items()}
-    return replace(b, sections=sections), f"GPUs are paired by {by}, and named as in A: {moved}."
+    return every, f"GPUs are paired by {by}, and named as in A: {moved}."
 
 
 def _by_rank(a: Snapshot, b: Snapshot) -> _Numbers | None:
@@ -115,7 +122,7 @@ def _gpus(snapshot: Snapshot) -> set[int]:
     return {int(m[1]) for path in snapshot.paths if path.startswith("gpu[") and (m := _BY_NUMBER.match(path))}
 
 
-def _completed(numbers: _Numbers, of_a: set[int], of_b: set[int]) -> _Numbers:
+def _completed(numbers: _Numbers, of_a: set[int], of_b: set[int]) -> dict[int, int]:
     """A number for each GPU of B: those that no rank held keep theirs where it is free, else take what is left."""
     every = dict(numbers)
     taken = set(numbers.values())

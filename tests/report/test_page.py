@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from envsnap.explain import Side
+from envsnap.reading import Json
 from envsnap.report import diff as diff_report
 from envsnap.report import explain as explain_report
 from envsnap.report.page import Content, render
@@ -245,3 +246,24 @@ def test_a_window_that_ends_before_it_begins_is_none() -> None:
     trace = Trace("a", broken, samples(20, 1, []))
     assert trace.window is None
     assert trace.times[0] == pytest.approx(0.01)
+
+
+def test_gpus_of_both_sides_are_paired_as_the_diff_pairs_them() -> None:
+    def state(held: int) -> dict[str, Json]:
+        counts = {f"gpu[{g}].compute_process_count": int(g == held) for g in range(2)}
+        return {
+            **{f"gpu[{g}].name": f"H{g == held}" for g in range(2)},
+            **counts,
+            **{f"during.gpu[{held}].power_{part}_watts": 600.0 + held for part in ("median", "p5", "p95")},
+        }
+
+    sides = [side(state(held), 1, "gh"[held], "xy"[held], stream_tokens_per_second=90.0) for held in (0, 1)]
+    content = sampled(sides, 60, 2, [])
+    columns = content.samples[content.sides[1].runs[0].id].columns
+    columns["gpu[1].power_watts"] = [777.0] * len(columns["gpu[1].power_watts"])
+    outline = Outline(render(content))
+    assert "GPUs are paired by the order of those in use" in outline.text
+    assert "Power draw GPU 0 600 W 601 W" in outline.text
+    labels = " ".join(a.get("aria-label") or "" for t, a in outline.tags if t == "svg")
+    assert re.search(r"Power draw, GPU 0: A [0-9.]+ to [0-9.]+; B 777 to 777", labels)
+    assert "gpu[0].name HTrue" in outline.text

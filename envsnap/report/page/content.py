@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from envsnap.change import Diff
 from envsnap.explain.explanation import Explanation, Side
+from envsnap.gpu_pairing import aligned, pairing
 from envsnap.runs.columns import Columns
 from envsnap.runs.run import Run
+from envsnap.snapshot import Snapshot
 
 LETTERS = "ab"
 
@@ -26,6 +29,17 @@ class Content:
     def lettered(self) -> Iterator[tuple[str, str, Side]]:
         """Each side with its letter and name."""
         return zip(LETTERS, self.names, self.sides)
+
+    @cached_property
+    def states(self) -> tuple[Snapshot, ...]:
+        """The sides' snapshots as the diff compares them: the GPUs of the second numbered as in the first."""
+        first, *others = (side.snapshot for side in self.sides)
+        return (first, *(aligned(first, other)[0] for other in others))
+
+    @cached_property
+    def gpu_numbers(self) -> Mapping[int, int]:
+        """The number under which each GPU of the second side is shown; empty where that is its own."""
+        return pairing(*(side.snapshot for side in self.sides))[0] if len(self.sides) == 2 else {}
 
     @property
     def runs(self) -> list[tuple[str, Run]]:

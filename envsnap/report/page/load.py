@@ -47,7 +47,7 @@ def _table(caption: str, rows: list[Node], letters: list[str]) -> Node:
 
 def _rows(gauge: Gauge, content: Content) -> Iterator[tuple[str, list[Figures | None]]]:
     """The figures of each instance, alike ones under one name."""
-    values: list[Mapping[str, Json]] = [side.snapshot.values for side in content.sides]
+    values: list[Mapping[str, Json]] = [state.values for state in content.states]
     pattern = gauge.pattern("median")
     alike: dict[tuple[Figures | None, ...], list[str]] = {}
     for path in dict.fromkeys(p for held in values for p in held if pattern_of(p) == pattern):

@@ -89,7 +89,7 @@ def equal(content: Content) -> Node | None:
         sections = content.sides[0].snapshot.sections
         folds = [_fold(name, _values(s), len(s.values)) for name, s in sorted(sections.items()) if s.values]
         return section("readings", "Readings", *folds) if folds else None
-    a, b = (side.snapshot for side in content.sides)
+    a, b = content.states
     by_section: dict[str, list[str]] = {}
     for path in content.diff.same:
         by_section.setdefault(section_of(path), []).append(path)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +14,7 @@ from envsnap.runs.columns import Columns
 from envsnap.runs.run import Run
 from envsnap.runs.thinning import Point
 
+_GPU = re.compile(r"\Agpu\[(\d{1,6})\]\.")
 _WILD = 1e18
 """No figure of a machine is that large, and arithmetic on it stays finite."""
 
@@ -77,9 +79,21 @@ def traces(content: Content) -> list[Trace]:
     found: list[Trace] = []
     for letter, _, side in content.lettered():
         runs = sorted(side.runs, key=lambda r: r.status != "ok")
-        held = [Trace(letter, r, content.samples[r.id]) for r in runs if r.id in content.samples]
+        numbers = content.gpu_numbers if letter == "b" else {}
+        held = [Trace(letter, r, _renumbered(content.samples[r.id], numbers)) for r in runs if r.id in content.samples]
         found += [trace for trace in held if trace.samples.times][:RUNS]
     return found
+
+
+def _renumbered(samples: Columns, numbers: Mapping[int, int]) -> Columns:
+    """The samples with GPUs under the numbers by which the sides are compared."""
+    if not numbers:
+        return samples
+
+    def renamed(match: re.Match[str]) -> str:
+        return f"gpu[{numbers.get(int(match[1]), int(match[1]))}]."
+
+    return Columns(samples.times, {_GPU.sub(renamed, name): column for name, column in samples.columns.items()})
 
 
 def views(held: Sequence[Trace]) -> list[View]:
