@@ -20,6 +20,7 @@ from envsnap.snapshot import load, write
 from envsnap.store import new_file, newest
 from envsnap.wording import plural
 from tests.probe import denied, snapshot
+from tests.processes import Spawn
 from tests.test_snapshot import BAD
 
 Done = subprocess.CompletedProcess[str]
@@ -240,12 +241,12 @@ def test_interruptions(monkeypatch: pytest.MonkeyPatch, error: BaseException, co
     assert cli.main(["show", "x"]) == code
 
 
-def test_a_reader_that_goes_away_is_no_trouble(files: Path) -> None:
+def test_a_reader_that_goes_away_is_no_trouble(files: Path, spawn: Spawn) -> None:
     write(snapshot({f"role[TP0].env[V{i}]": f"{i}" * 20 for i in range(5000)}), files / "big.json")
     command = [sys.executable, "-m", "envsnap", "show", str(files / "big.json")]
     # NOTE: unbuffered, Python takes a write that was cut short for a whole one.
     env = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    process = spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.readline()

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from envsnap.demo import PLANTED, DemoError, measure, stage
+from tests.processes import Spawn
 
 
-def start(tmp: Path) -> subprocess.Popen[str]:
+def start(spawn: Spawn, tmp: Path) -> subprocess.Popen[str]:
     env = {**os.environ, "TMPDIR": str(tmp), "NCCL_PROTO": "LL"}
     command = [sys.executable, "-m", "envsnap", "demo", "--all"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=tmp.parent)
+    return spawn(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=tmp.parent)
 
 
 def still_running(tmp: Path) -> list[str]:
@@ -39,10 +40,10 @@ def _below(tmp: Path) -> list[str]:
     return found
 
 
-def test_the_demo_finds_what_it_planted_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_the_demo_finds_what_it_planted_and_leaves_nothing_behind(spawn: Spawn, tmp_path: Path) -> None:
     tmp = tmp_path / "tmp"
     tmp.mkdir()
-    process = start(tmp)
+    process = start(spawn, tmp)
     out, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (0, "")
     fast, slow = (float(speed) for speed in re.findall(r"^  ([\d.]+) tok/s", out, re.MULTILINE))
@@ -56,10 +57,10 @@ def test_the_demo_finds_what_it_planted_and_leaves_nothing_behind(tmp_path: Path
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+def test_an_interrupted_demo_leaves_nothing_behind(spawn: Spawn, tmp_path: Path, number: signal.Signals) -> None:
     tmp = tmp_path / "tmp"
     tmp.mkdir()
-    process = start(tmp)
+    process = start(spawn, tmp)
     assert process.stdout is not None
     process.stdout.readline()  # it measures now
     process.send_signal(number)

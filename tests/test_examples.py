@@ -23,6 +23,7 @@ import pytest
 import yaml
 
 from envsnap.snapshot import load
+from tests.processes import Spawn
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FILES = sorted(path for path in EXAMPLES.iterdir() if path.is_file())
@@ -181,16 +182,16 @@ def test_launch_disabled_only_launches(place: Place, port: int) -> None:
     assert not place.there(".envsnap/before.json.gz")
 
 
-def test_launch_ends_the_server_when_it_is_interrupted(place: Place, port: int) -> None:
+def test_launch_ends_the_server_when_it_is_interrupted(spawn: Spawn, place: Place, port: int) -> None:
     environment = {**place.environment, "READY_URL": f"http://127.0.0.1:{port}/", "WAIT_SECONDS": "0"}
     environment |= {"POLL_SECONDS": "0.2", "ENVSNAP_DISABLE": "1"}
     command = [str(EXAMPLES / "launch.sh"), "python3", "server.py", "--port", str(port)]
-    with subprocess.Popen(command, cwd=place.folder, env=environment, stderr=subprocess.DEVNULL) as process:
-        until = time.monotonic() + 60
-        while _is_free(port) and time.monotonic() < until:
-            time.sleep(0.1)
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
+    process = spawn(command, cwd=place.folder, env=environment, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while _is_free(port) and time.monotonic() < until:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    process.wait(60)
     until = time.monotonic() + 10
     while not _is_free(port) and time.monotonic() < until:
         time.sleep(0.1)
@@ -258,11 +259,11 @@ def test_slurm_epilog_drains_a_node_that_fails_also_without_a_record_of_the_star
 TELL = ("python3", "-c", "import os; print(os.getpid(), os.environ.get('ENVSNAP_RECORD'))")
 
 
-def test_docker_entrypoint_becomes_the_server(place: Place) -> None:
+def test_docker_entrypoint_becomes_the_server(spawn: Spawn, place: Place) -> None:
     command = [str(EXAMPLES / "docker-entrypoint.sh"), *TELL]
     environment = {**place.environment, "ENVSNAP_WAIT": "0", "ENVSNAP_RECORDS": str(place.folder / "records")}
-    with subprocess.Popen(command, cwd=place.folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        out, _ = process.communicate(timeout=120)
+    process = spawn(command, cwd=place.folder, env=environment, stdout=subprocess.PIPE, text=True)
+    out, _ = process.communicate(timeout=120)
     assert out == f"{process.pid} {place.folder / 'records'}\n"
     assert place.there("records")
 

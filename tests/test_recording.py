@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from envsnap.scope import Scope
 from envsnap.snapshot import Snapshot, dumps
 from envsnap.snapshot import load as load_snapshot
 from tests.fakes import FakeHost
+from tests.processes import Spawn
 
 SECRET = "hunter2-and-more"
 USER, HOST, IP, GATEWAY = "qwertha", "gpunode-17.corp.example.com", "10.83.44.17", "10.83.44.1"
@@ -124,7 +124,7 @@ def test_a_made_up_machine_without_its_names(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def child() -> Iterator[subprocess.Popen[bytes]]:
+def child(spawn: Spawn) -> subprocess.Popen[bytes]:
     environ = {
         "DB_PASSWORD": SECRET,
         "LOGNAME": USER,
@@ -133,13 +133,10 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
         "PATH": "/",
     }
     code = "import sys, time; print('up', flush=True); time.sleep(60)"
-    process = subprocess.Popen([sys.executable, "-c", code, "--api-key", SECRET], env=environ, stdout=subprocess.PIPE)
+    process = spawn([sys.executable, "-c", code, "--api-key", SECRET], env=environ, stdout=subprocess.PIPE)
     assert process.stdout
     process.stdout.readline()
-    yield process
-    process.kill()
-    process.wait()
-    process.stdout.close()
+    return process
 
 
 def test_this_machine_replays_to_its_golden(

@@ -125,9 +125,14 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
     writers = [context.Process(target=_save_many, args=(str(tmp_path), n)) for n in (1, 2)]
     for writer in writers:
         writer.start()
-    for writer in writers:
-        writer.join(60)
-        assert writer.exitcode == 0
+    try:
+        for writer in writers:
+            writer.join(60)
+            assert writer.exitcode == 0
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.join()
     assert len(Store(tmp_path).entries()) == 40
 
 

@@ -8,9 +8,12 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.processes import Spawn
 
 PRELUDE = """
     import os, signal, sys, time
@@ -20,21 +23,36 @@ PRELUDE = """
 """
 
 
-def start(program: str, *arguments: object) -> subprocess.Popen[str]:
-    code = textwrap.dedent(PRELUDE) + textwrap.dedent(program)
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+Start = Callable[..., "subprocess.Popen[str]"]
+Run = Callable[..., tuple[int, str, str]]
 
 
-def run(program: str, *arguments: object) -> tuple[int, str, str]:
-    process = start(program, *arguments)
-    out, err = process.communicate(timeout=60)
-    return process.returncode, out, err
+@pytest.fixture
+def start(spawn: Spawn) -> Start:
+    """Starts a program, which ends with its child when the test does."""
+
+    def started(program: str, *arguments: object) -> subprocess.Popen[str]:
+        code = textwrap.dedent(PRELUDE) + textwrap.dedent(program)
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return spawn([sys.executable, "-c", code, *arguments], text=True, **pipes)
+
+    return started
+
+
+@pytest.fixture
+def run(start: Start) -> Run:
+    """Runs a program to its end: its exit code, output and errors."""
+
+    def ran(program: str, *arguments: object) -> tuple[int, str, str]:
+        process = start(program, *arguments)
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out, err
+
+    return ran
 
 
 @pytest.mark.parametrize("code", [0, 1, 3])
-def test_the_code_and_the_output_of_the_child(code: int) -> None:
+def test_the_code_and_the_output_of_the_child(run: Run, code: int) -> None:
     program = """
         def work():
             print("done")  # not flushed by the work itself
@@ -44,7 +62,7 @@ def test_the_code_and_the_output_of_the_child(code: int) -> None:
     assert run(program, code) == (code, "done\n", "")
 
 
-def test_a_child_that_hangs_is_left_behind(tmp_path: Path) -> None:
+def test_a_child_that_hangs_is_left_behind(run: Run, tmp_path: Path) -> None:
     program = """
         def work():
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -61,7 +79,9 @@ def test_a_child_that_hangs_is_left_behind(tmp_path: Path) -> None:
     pytest.fail("the child is still there")
 
 
-def test_a_child_that_cannot_exit_holds_back_neither_its_code_nor_who_reads_its_output(tmp_path: Path) -> None:
+def test_a_child_that_cannot_exit_holds_back_neither_its_code_nor_who_reads_its_output(
+    run: Run, tmp_path: Path
+) -> None:
     program = """
         import envsnap.cli._supervise as module
         module._GRACE_SECONDS = 0.2
@@ -80,17 +100,17 @@ def test_a_child_that_cannot_exit_holds_back_neither_its_code_nor_who_reads_its_
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
-def test_a_child_that_is_killed_is_told_by_its_signal() -> None:
+def test_a_child_that_is_killed_is_told_by_its_signal(run: Run) -> None:
     assert run("say(supervised(lambda: os.kill(os.getpid(), signal.SIGKILL), 30))")[:2] == (0, "137\n")
 
 
-def test_an_exception_that_nobody_caught_is_shown_and_is_trouble() -> None:
+def test_an_exception_that_nobody_caught_is_shown_and_is_trouble(run: Run) -> None:
     code, out, err = run("say(supervised(lambda: 1 / 0, 30))")
     assert (code, out) == (0, "2\n")
     assert "ZeroDivisionError" in err
 
 
-def test_the_limit_can_be_lifted_once_the_machine_was_read() -> None:
+def test_the_limit_can_be_lifted_once_the_machine_was_read(run: Run) -> None:
     program = """
         def work():
             lift_limit()
@@ -102,7 +122,7 @@ def test_the_limit_can_be_lifted_once_the_machine_was_read() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_signals_reach_the_child_which_cleans_up(number: signal.Signals) -> None:
+def test_signals_reach_the_child_which_cleans_up(start: Start, number: signal.Signals) -> None:
     program = """
         def work():
             try:
@@ -122,7 +142,7 @@ def test_signals_reach_the_child_which_cleans_up(number: signal.Signals) -> None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_at_the_moment_of_the_fork_still_reaches_the_child(number: signal.Signals) -> None:
+def test_a_signal_at_the_moment_of_the_fork_still_reaches_the_child(run: Run, number: signal.Signals) -> None:
     program = """
         fork = os.fork
         def fork_and_signal():
@@ -136,7 +156,7 @@ def test_a_signal_at_the_moment_of_the_fork_still_reaches_the_child(number: sign
     assert run(program, number.value) == (128 + number, "", "")
 
 
-def test_a_second_signal_does_not_interrupt_the_cleaning_up() -> None:
+def test_a_second_signal_does_not_interrupt_the_cleaning_up(start: Start) -> None:
     program = """
         def work():
             try:

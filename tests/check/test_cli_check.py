@@ -18,6 +18,7 @@ import pytest
 from envsnap.check.rules import codes
 from envsnap.snapshot import load, write
 from tests.check.made import gpus, snapshot
+from tests.processes import Spawn
 from tests.test_cli import Done, envsnap
 from tests.workers.running import running
 
@@ -26,7 +27,7 @@ WHO = [PYTHON, "-c", "import os, sys; print(os.getpid(), os.getppid(), *sys.argv
 
 
 def started(
-    *arguments: str, cwd: Path, ignored: Sequence[signal.Signals] = (), **options: Any
+    spawn: Spawn, *arguments: str, cwd: Path, ignored: Sequence[signal.Signals] = (), **options: Any
 ) -> subprocess.Popen[str]:
     """A check that runs, with these signals ignored and no others, whatever the tests themselves were started with."""
 
@@ -34,7 +35,7 @@ def started(
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
 
-    return subprocess.Popen(
+    return spawn(
         [PYTHON, "-m", "envsnap", "check", *arguments],
         cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=dispose, **options,
     )  # fmt: skip
@@ -90,21 +91,21 @@ def test_fail_open_is_for_trouble_alone(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (code, "")
 
 
-def test_the_command_takes_the_place_of_the_check(tmp_path: Path) -> None:
+def test_the_command_takes_the_place_of_the_check(spawn: Spawn, tmp_path: Path) -> None:
     policy(tmp_path, PASSES)
-    process = started("--no-rules", "-q", "--", *WHO, "--tp", "2", "--", "x y", cwd=tmp_path)
+    process = started(spawn, "--no-rules", "-q", "--", *WHO, "--tp", "2", "--", "x y", cwd=tmp_path)
     out, err = process.communicate(timeout=60)
     assert out.split() == [str(process.pid), str(os.getpid()), "--tp", "2", "--", "x", "y"]
     assert (process.returncode, err) == (0, "")
 
 
-def test_the_command_has_its_own_exit_code_input_and_signals(tmp_path: Path) -> None:
+def test_the_command_has_its_own_exit_code_input_and_signals(spawn: Spawn, tmp_path: Path) -> None:
     policy(tmp_path, PASSES)
     done = envsnap("check", "--no-rules", "-q", "--", "sh", "-c", "cat; exit 7", cwd=tmp_path, input="in\n")
     assert (done.returncode, done.stdout) == (7, "in\n")
     done = envsnap("check", "--no-rules", "-q", "--", "sh", "-c", "kill -PIPE $$; exit 7", cwd=tmp_path)
     assert done.returncode == -signal.SIGPIPE
-    process = started("--no-rules", "-q", "--", "sh", "-c", "echo up; exec sleep 60", cwd=tmp_path)
+    process = started(spawn, "--no-rules", "-q", "--", "sh", "-c", "echo up; exec sleep 60", cwd=tmp_path)
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
     process.terminate()
@@ -114,11 +115,11 @@ def test_the_command_has_its_own_exit_code_input_and_signals(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("ignored", [[], [signal.SIGHUP, signal.SIGINT]])
 def test_the_command_ignores_what_its_caller_ignored_and_nothing_else(
-    tmp_path: Path, ignored: list[signal.Signals]
+    spawn: Spawn, tmp_path: Path, ignored: list[signal.Signals]
 ) -> None:
     policy(tmp_path, PASSES)
     command = ["sh", "-c", "grep SigIgn /proc/self/status"]
-    process = started("--no-rules", "-q", "--", *command, cwd=tmp_path, ignored=ignored)
+    process = started(spawn, "--no-rules", "-q", "--", *command, cwd=tmp_path, ignored=ignored)
     out, _ = process.communicate(timeout=60)
     # Signal 32 is the C library's own.
     assert int(out.split()[1], 16) & 0x7FFFFFFF == sum(1 << (number - 1) for number in ignored)
@@ -140,11 +141,13 @@ def test_switched_off_it_starts_the_command_and_looks_at_nothing(tmp_path: Path)
     assert envsnap("check", cwd=tmp_path, env={"ENVSNAP_DISABLE": "1"}).returncode == 0
 
 
-def test_interrupted_it_starts_nothing(tmp_path: Path) -> None:
+def test_interrupted_it_starts_nothing(spawn: Spawn, tmp_path: Path) -> None:
     policy(tmp_path, PASSES)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        process = started("--wait", "60", "--for", f"vllm serve m --port {port}", "--", "echo", "up", cwd=tmp_path)
+        process = started(
+            spawn, "--wait", "60", "--for", f"vllm serve m --port {port}", "--", "echo", "up", cwd=tmp_path
+        )
         assert process.stderr is not None
         assert f"port {port} is taken" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
@@ -152,12 +155,12 @@ def test_interrupted_it_starts_nothing(tmp_path: Path) -> None:
     assert (process.returncode, out) == (128 + signal.SIGINT, "")
 
 
-def test_it_waits_until_the_port_is_free(tmp_path: Path) -> None:
+def test_it_waits_until_the_port_is_free(spawn: Spawn, tmp_path: Path) -> None:
     policy(tmp_path, PASSES)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         command = f"vllm serve m --port {port} --device cpu"
-        process = started("--wait", "120", "--for", command, "--format", "json", cwd=tmp_path)
+        process = started(spawn, "--wait", "120", "--for", command, "--format", "json", cwd=tmp_path)
         assert process.stderr is not None
         line = process.stderr.readline()
         assert line.startswith("envsnap: waiting up to ")

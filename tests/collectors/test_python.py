@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from envsnap.reading import Found, Missing, Unavailable, Value, Why
 from envsnap.scope import Scope
 from tests.collectors.environments import BASE, MINOR, Venv, section_of
 from tests.fakes import FakeHost
+from tests.processes import Spawn
 from tests.workers.test_tree import machine
 
 ROOT = str(Path(envsnap.__file__).parents[1])
@@ -237,18 +237,16 @@ def test_fedoras_interpreter_keeps_compiled_packages_apart() -> None:
 
 
 @pytest.fixture
-def sleeper(venv: Venv, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+def sleeper(spawn: Spawn, venv: Venv, tmp_path: Path) -> subprocess.Popen[str]:
     """A process of the environment, started by a bare name on a PATH that envsnap does not have."""
     environ = {"PATH": f"{venv.python.parent}:/usr/bin", "HOME": str(tmp_path), "PYTHONPATH": str(tmp_path / "given")}
     code = "print('up', flush=True); import time; time.sleep(60)"
-    child = subprocess.Popen(
+    child: subprocess.Popen[str] = spawn(
         ["python", "-c", code], executable=str(venv.python), env=environ, stdout=subprocess.PIPE, text=True
     )
     assert child.stdout
     assert child.stdout.readline() == "up\n"
-    yield child
-    child.kill()
-    child.communicate()
+    return child
 
 
 def test_the_interpreter_of_a_process_of_interest_is_taken(

@@ -11,6 +11,7 @@ import pytest
 
 from envsnap.probe.child import Child, Ended
 from tests.probing import stand_in
+from tests.processes import Spawn
 
 PLACE = {"device": 0, "nvml": 0, "gpus": [0], "store": "/nonexistent/store", "multicast": False}
 
@@ -127,16 +128,17 @@ def test_a_device_that_cuda_does_not_show_is_a_reason(tmp_path: Path) -> None:
     assert child.end()
 
 
-def test_a_worker_ends_when_its_parent_is_killed() -> None:
+def test_a_worker_ends_when_its_parent_is_killed(spawn: Spawn) -> None:
     code = (
         "import os, time\nfrom envsnap.probe.child import Child\n"
         "child = Child(os.environ, 600)\nchild.line(time.monotonic() + 60)\n"
         "print(child._process.pid, flush=True)\ntime.sleep(1000)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        pid = int(parent.stdout.readline())
-        parent.kill()
+    parent = spawn([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
     assert gone(pid)
 
 

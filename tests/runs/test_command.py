@@ -6,12 +6,33 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from envsnap.runs.command import CommandError, start
+from envsnap.runs import command as commands
+from envsnap.runs.command import Command, CommandError
 from envsnap.runs.supervise import supervised
+
+Start = Callable[..., Command]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts commands; they end with the test, however that ends."""
+    begun: list[Command] = []
+
+    def start(*arguments: Any, **options: Any) -> Command:
+        begun.append(commands.start(*arguments, **options))
+        return begun[-1]
+
+    try:
+        yield start
+    finally:
+        for command in begun:
+            command.stop(1.0)
 
 
 def _gone(pid: int) -> bool:
@@ -22,19 +43,19 @@ def _gone(pid: int) -> bool:
 
 
 @pytest.mark.parametrize(("code", "said"), [("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 9)", 137)])
-def test_exit_codes_as_a_shell_says_them(code: str, said: int) -> None:
+def test_exit_codes_as_a_shell_says_them(start: Start, code: str, said: int) -> None:
     command = start([sys.executable, "-c", code], os.environ)
     assert command.wait(20)
     command.stop()
     assert command.exit_code == said
 
 
-def test_no_such_program() -> None:
+def test_no_such_program(start: Start) -> None:
     with pytest.raises(CommandError, match="no program 'no-such-program'"):
         start(["no-such-program"], os.environ)
 
 
-def test_one_that_ignores_sigterm_is_killed_with_its_children(tmp_path: Path) -> None:
+def test_one_that_ignores_sigterm_is_killed_with_its_children(start: Start, tmp_path: Path) -> None:
     file = tmp_path / "pids"
     code = (
         "import os, signal, subprocess, sys, time\n"
@@ -56,7 +77,7 @@ def test_one_that_ignores_sigterm_is_killed_with_its_children(tmp_path: Path) ->
     assert _gone(child)
 
 
-def test_one_that_forks_away_is_found_and_stopped(tmp_path: Path) -> None:
+def test_one_that_forks_away_is_found_and_stopped(start: Start, tmp_path: Path) -> None:
     file = tmp_path / "pid"
     code = (
         "import os, time\n"
@@ -76,7 +97,7 @@ def test_one_that_forks_away_is_found_and_stopped(tmp_path: Path) -> None:
     assert _gone(pid)
 
 
-def test_signals_are_passed_on() -> None:
+def test_signals_are_passed_on(start: Start) -> None:
     command = start([sys.executable, "-c", "import time; time.sleep(60)"], os.environ)
     with supervised() as signals:
         signals.attend(command)
@@ -87,7 +108,7 @@ def test_signals_are_passed_on() -> None:
     assert command.exit_code == 143
 
 
-def test_a_signal_between_fork_and_attention_is_not_lost() -> None:
+def test_a_signal_between_fork_and_attention_is_not_lost(start: Start) -> None:
     with supervised() as signals:
         signals.expect()
         command = start([sys.executable, "-c", "import time; time.sleep(60)"], os.environ)
@@ -98,7 +119,9 @@ def test_a_signal_between_fork_and_attention_is_not_lost() -> None:
     assert command.exit_code == 130
 
 
-def test_one_that_ignores_ctrl_c_gets_sigterm_at_the_second_and_sigkill_at_the_third(tmp_path: Path) -> None:
+def test_one_that_ignores_ctrl_c_gets_sigterm_at_the_second_and_sigkill_at_the_third(
+    start: Start, tmp_path: Path
+) -> None:
     said = tmp_path / "said"
     code = (
         "import signal, time\n"

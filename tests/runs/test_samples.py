@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from typing import Any
@@ -17,22 +16,17 @@ from envsnap.runs.columns import Columns
 from envsnap.runs.sampler import Sampler, _gpu_row
 from envsnap.runs.samples import KEYS, section
 from tests.fakes import FakeHost
+from tests.processes import Spawn
 
 
-def test_a_busy_and_an_idle_worker() -> None:
-    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    idle = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    try:
-        sampler = Sampler(LiveHost(), time.monotonic(), interval=0.2)
-        sampler.watch({"busy": busy.pid, "idle": idle.pid}, frozenset({busy.pid, idle.pid}))
-        sampler.start()
-        time.sleep(2.0)
-        samples = sampler.stop()
-    finally:
-        busy.kill()
-        idle.kill()
-        busy.wait()
-        idle.wait()
+def test_a_busy_and_an_idle_worker(spawn: Spawn) -> None:
+    busy = spawn([sys.executable, "-c", "while True: pass"])
+    idle = spawn([sys.executable, "-c", "import time; time.sleep(60)"])
+    sampler = Sampler(LiveHost(), time.monotonic(), interval=0.2)
+    sampler.watch({"busy": busy.pid, "idle": idle.pid}, frozenset({busy.pid, idle.pid}))
+    sampler.start()
+    time.sleep(2.0)
+    samples = sampler.stop()
     values = section(samples, None, 2.0, 0.5).values
     assert values["during.worker[busy].cpu_median_percent"] > 20
     assert values["during.worker[idle].cpu_median_percent"] < 5

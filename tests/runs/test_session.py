@@ -15,6 +15,7 @@ import pytest
 from envsnap.runs.compare import compare
 from envsnap.runs.session import Arm, Plan, SessionError
 from envsnap.runs.verdict import Design
+from tests.processes import Spawn
 from tests.runs.sessions import SERVER, SPEED, ask, python, run, serve
 
 
@@ -123,9 +124,9 @@ def test_a_flood_of_output_is_passed_on_whole(tmp_path: Path, capfdbinary: pytes
     assert (tmp_path / ".envsnap" / "runs" / written / "benchmark.out").stat().st_size > 19_000_000
 
 
-def _session_in_a_process(tmp_path: Path, benchmark: str) -> subprocess.Popen[bytes]:
+def _session_in_a_process(spawn: Spawn, tmp_path: Path, benchmark: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "envsnap", "run", "-n", "3", "--store", str(tmp_path), "--", *python(benchmark)]
-    return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return spawn(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def _wait_for(path: Path) -> None:
@@ -136,9 +137,9 @@ def _wait_for(path: Path) -> None:
     raise AssertionError(f"{path} never came")
 
 
-def test_an_interrupted_run_is_kept_and_the_rest_is_not_run(tmp_path: Path) -> None:
+def test_an_interrupted_run_is_kept_and_the_rest_is_not_run(spawn: Spawn, tmp_path: Path) -> None:
     code = f"import time; open({str(tmp_path / 'started')!r}, 'w').close(); time.sleep(60)"
-    process = _session_in_a_process(tmp_path, code)
+    process = _session_in_a_process(spawn, tmp_path, code)
     _wait_for(tmp_path / "started")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)
@@ -149,12 +150,12 @@ def test_an_interrupted_run_is_kept_and_the_rest_is_not_run(tmp_path: Path) -> N
     assert [r["status"] for r in runs] == ["interrupted"]
 
 
-def test_after_a_kill_of_envsnap_the_benchmark_goes_on(tmp_path: Path) -> None:
+def test_after_a_kill_of_envsnap_the_benchmark_goes_on(spawn: Spawn, tmp_path: Path) -> None:
     code = (
         f"import time; open({str(tmp_path / 'started')!r}, 'w').close(); time.sleep(1.5)\n"
         f"print('still here', flush=True); open({str(tmp_path / 'ended')!r}, 'w').close()"
     )
-    process = _session_in_a_process(tmp_path, code)
+    process = _session_in_a_process(spawn, tmp_path, code)
     _wait_for(tmp_path / "started")
     process.kill()
     process.communicate()

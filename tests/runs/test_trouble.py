@@ -19,6 +19,7 @@ import pytest
 
 from envsnap.runs import server_figures, serving, sources, supervise, watch
 from envsnap.runs.session import Arm, Plan, SessionError
+from tests.processes import Spawn
 from tests.runs.sessions import SERVER, SPEED, ask, python, run, serve
 
 
@@ -273,17 +274,13 @@ def test_a_benchmark_that_is_not_there_starts_no_server(tmp_path: Path, port: in
 # -- a server that is up already --------------------------------------------------------------------------------
 
 
-def test_a_server_that_is_up_is_asked_and_seen(tmp_path: Path, port: int) -> None:
-    server = subprocess.Popen([sys.executable, str(SERVER), str(port)])
-    try:
-        while gone(port):
-            time.sleep(0.05)
-        plan = Plan(ask(port), metrics=SPEED, server_url=f"127.0.0.1:{port}", probe=2)
-        outcome, _ = run(tmp_path, plan)
-        assert server.poll() is None
-    finally:
-        server.kill()
-        server.wait()
+def test_a_server_that_is_up_is_asked_and_seen(spawn: Spawn, tmp_path: Path, port: int) -> None:
+    server = spawn([sys.executable, SERVER, port])
+    while gone(port):
+        time.sleep(0.05)
+    plan = Plan(ask(port), metrics=SPEED, server_url=f"127.0.0.1:{port}", probe=2)
+    outcome, _ = run(tmp_path, plan)
+    assert server.poll() is None
     (done,) = outcome.runs
     assert done.status == "ok", done.reason
     figures = {m.name: m.value for m in done.metrics}
