@@ -28,7 +28,7 @@ from envsnap.remote_trouble import Silence, may_lack_shell, name_of, unfit, why_
 CONNECT_SECONDS = 20.0
 """How long a prefix may take until a Python has started behind it."""
 
-LIFETIME_SECONDS = 60.0
+LIFETIME_SECONDS = 300.0
 
 _ANSWER_SECONDS = 60.0
 _LINE_BYTES = 48 << 20

