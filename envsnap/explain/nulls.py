@@ -19,7 +19,7 @@ _LEAST = {Design.INTERLEAVED: -4.0, Design.BLOCKS: -3.0, Design.SINGLE: -0.5}
 
 TELLING = (
     ("the workers' environment", ("worker[].env[]", "record[].env[]")),
-    ("the libraries that workers map", ("worker[].library[].version",)),
+    ("the libraries that workers map", ("worker[].library[].version", "worker[].library[].build_id")),
     ("server arguments", ("server[].argument[]", "record[].argument[]", "worker[].argv")),
     ("what NCCL chose", ("nccl.rank[].transport[]",)),
     ("the GPUs under load", ("during.gpu[].sm_clock_median_mhz",)),
@@ -31,9 +31,21 @@ TELLING = (
 """What causes come from, and the keys of which one tells that it was recorded."""
 
 
+_OF_GPUS = frozenset({"what NCCL chose", "the GPUs under load", "the driver"})
+"""What a server on CPUs has none of."""
+
+
 def unread(fast: Facts, slow: Facts) -> list[str]:
     """Of what causes come from, what a side does not hold, in words."""
-    return [what for what, keys in TELLING if not all(any(f.has(key) for key in keys) for f in (fast, slow))]
+    both = (fast, slow)
+    none = _OF_GPUS if all(_is_on_cpus(facts) for facts in both) else frozenset()
+    return [what for what, keys in TELLING if what not in none and not all(any(map(f.has, keys)) for f in both)]
+
+
+def _is_on_cpus(facts: Facts) -> bool:
+    """Whether the engine says that it computes on CPUs."""
+    devices = [*facts.values("server[].argument[]").items(), *facts.values("record[].argument[]").items()]
+    return {value for path, value in devices if path.endswith(".argument[device]")} == {"cpu"}
 
 
 def outside(missing: Sequence[str], nulls: Nulls) -> tuple[float, list[Evidence]]:

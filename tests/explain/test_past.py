@@ -129,6 +129,14 @@ def test_what_was_not_recorded_may_hold_the_cause() -> None:
     assert priors[0] == WEIGHTS.nulls.outside < priors[1] < priors[2] <= 1
 
 
+def test_a_server_on_cpus_has_no_gpus_to_be_missing() -> None:
+    on = {device: Facts(Side(snapshot({"server[0].argument[device]": device}))) for device in ("cpu", "cuda")}
+    of_gpus = {"what NCCL chose", "the GPUs under load", "the driver"}
+    assert not of_gpus & {*unread(on["cpu"], on["cpu"])}
+    assert of_gpus <= {*unread(on["cpu"], on["cuda"])}
+    assert "packages" in unread(on["cpu"], on["cpu"])
+
+
 def test_two_sides_alike_have_no_suspect() -> None:
     found = explain(FAST, session("again", "tsc", 94.1))
     assert [s.id for s in found.suspects if s.changes] == []

@@ -47,9 +47,14 @@ _VARIABLES_OF = {
 }
 
 
+_GRAPH_SIZES = ("cuda_graph_config.{}.max_bs", "cuda_graph_config.{}.bs", "cuda_graph_config.{}.tc_compiler")
+"""Arguments of the CUDA graphs of a phase, which nothing reads where none are captured."""
+
+
 def tell(view: View) -> Iterator[Finding]:
     """Yield changes of what nothing reads."""
     yield from _features(view)
+    yield from _graphs(view)
     engine = _engine(view)
     other: list[Change] = []
     for prefix, owner in ENGINE_OF_VARIABLE.items():
@@ -73,6 +78,16 @@ def _features(view: View) -> Iterator[Finding]:
         found = argument_changes(view, *_EXPERTS)
         if found:
             yield Clue("The model has no experts.", -STRONG, tuple(found))
+
+
+def _graphs(view: View) -> Iterator[Finding]:
+    """Sizes of CUDA graphs that are not captured on either side."""
+    for phase in ("decode", "prefill"):
+        backends = [setting.arguments.get(f"cuda_graph_config.{phase}.backend") for setting in view.settings]
+        if backends == ["disabled", "disabled"]:
+            found = argument_changes(view, *(name.format(phase) for name in _GRAPH_SIZES))
+            if found:
+                yield Clue(f"No graph of {phase} is captured on either side: nothing reads it.", -STRONG, tuple(found))
 
 
 def _is_off(setting: Setting, switches: list[str]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from envsnap.change import Change
 from envsnap.collectors import key_for
 from envsnap.explain.explanation import Evidence
-from envsnap.explain.stories._look import argument, argument_changes, is_on
+from envsnap.explain.stories._look import argument, argument_changes, is_on, seen_as_change
 from envsnap.explain.story import Clue, Facts, Finding, Together, View
 from envsnap.explain.weights import FAIR, STRONG
 from envsnap.keys import Effect
@@ -28,6 +28,7 @@ _ARGUMENTS = (
     "enable_hierarchical_cache",
     "chunked_prefill_size",
 )
+_COUNTED = "during.server.cached_prompt_percent"
 _APART = 0.15
 
 
@@ -44,7 +45,9 @@ def tell(view: View) -> Iterator[Finding]:
     if rates[0] is None or rates[1] is None or rates[0] - rates[1] < _APART:
         return
     path = f'server[0].metric["{_RATE}"]'
-    change = Change(path, key_for(path), Value(round(rates[0], 3)), Value(round(rates[1], 3)))
+    change = seen_as_change(view, _COUNTED) or Change(
+        path, key_for(path), Value(round(rates[0], 3)), Value(round(rates[1], 3))
+    )
     yield Together(
         "the prefix cache was warm on the fast side",
         "Prompts that were sent before cost no prefill.",
@@ -54,7 +57,7 @@ def tell(view: View) -> Iterator[Finding]:
             Evidence(
                 f"{rates[0]:.0%} of the prompts' tokens were found in the cache, and {rates[1]:.0%} on the slow side.",
                 STRONG if view.symptom.terms.get("prefill", 0.0) > 0.04 else FAIR,
-                (path,),
+                (change.path,),
             ),
         ),
         prior=0.5,
@@ -67,5 +70,9 @@ def _rate(facts: Facts) -> float | None:
         for metric in run.metrics:
             if metric.name in ("cache_hit_rate", "prefix_cache_hit_rate"):
                 return metric.value
+    # NOTE: what the server counted over the run; its gauge is of the moment before.
+    counted = facts.get(_COUNTED)
+    if isinstance(counted, (int, float)):
+        return counted / 100
     found = [v for p, v in facts.values("server[].metric[]").items() if _RATE in p and isinstance(v, (int, float))]
     return float(found[0]) if found else None

@@ -418,6 +418,24 @@ case(
 )
 case(
     "not_in_use",
+    "sizes of graphs that are not captured",
+    {**TWO, "server[0].argument[cuda_graph_config.decode.backend]": "disabled"},
+    {"server[0].argument[cuda_graph_config.decode.max_bs]": 32},
+    {"server[0].argument[cuda_graph_config.decode.max_bs]": 4},
+    Clue,
+    "No graph of decode",
+    "max_bs",
+    weight=-STRONG,
+)
+case(
+    "not_in_use",
+    "sizes of graphs that are captured",
+    {**TWO, "server[0].argument[cuda_graph_config.decode.backend]": "full"},
+    {"server[0].argument[cuda_graph_config.decode.max_bs]": 32},
+    {"server[0].argument[cuda_graph_config.decode.max_bs]": 4},
+)
+case(
+    "not_in_use",
     "a feature that is on",
     {**TWO, **RESOLVED, "server[0].argument[enable_hierarchical_cache]": True},
     {"server[0].argument[hicache_ratio]": 2},
