@@ -5,7 +5,10 @@ arguments and copies of the code; nothing outside of the runs' own processes is 
 turn: if the gap does not come back, that is the result. Then sets of suspects are reverted, as few as it takes, until
 one is the cause beyond doubt: reverting it alone brings the speed back, and it alone takes it away.
 
-Every run is kept in .envsnap/. The same command goes on where an interrupted search stopped, and repeats no run.
+Every run is kept in .envsnap/. The same command, or --continue, goes on where an interrupted search stopped, and
+repeats no run. A guilty repository is taken apart: the commit, and then the hunk, is named. What takes root is left
+as it is and listed with its command; with --manual the search waits until you have run it.
+
 Exit code 0: a cause is confirmed, 1: the gap does not come back or none of these is the cause, 2: trouble, 3: the
 budget is spent, or suspects act together in a way that was not resolved.
 """
@@ -15,15 +18,18 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envsnap.cli import EXIT_DIFFERENT, EXIT_OK, EXIT_SIGNAL, EXIT_TROUBLE, EXIT_UNKNOWN, Trouble, did_you_mean
 from envsnap.cli import _arguments as shared
+from envsnap.jsonfile import SnapshotError
 
 if TYPE_CHECKING:
     from envsnap.explain.explanation import Explanation, Side
     from envsnap.prove.journal import Journal
+    from envsnap.prove.levels import Level
     from envsnap.prove.search import Search
     from envsnap.prove.switches import Commands, Manual, Switch
     from envsnap.prove.trials import Bench
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
 EXAMPLE = "envsnap prove --metrics out.jsonl fast slow -- python -m sglang.bench_serving --output-file out.jsonl"
 TAKES_COMMAND = True
 
+_RUNS = "40"
 _EXITS = {
     "confirmed": EXIT_OK,
     "not_reproducible": EXIT_DIFFERENT,
@@ -46,8 +53,8 @@ _EXITS = {
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this verb's arguments."""
     add = parser.add_argument
-    add("fast", metavar="FAST", help="a side, as for explain")
-    add("slow", metavar="SLOW", help="the other side")
+    add("fast", metavar="FAST", nargs="?", default="", help="a side, as for explain")
+    add("slow", metavar="SLOW", nargs="?", default="", help="the other side")
     add("benchmark", nargs="*", metavar="-- BENCHMARK…", help="the command to run")
     add("--only", action="append", default=[], metavar="SUSPECT", help="try this suspect alone (can be repeated)")
     add("--server", default="", metavar="CMD", help="command of a server to start for each run")
@@ -56,7 +63,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--metrics", action="append", default=[], metavar="FILE", help="file of figures; - is the benchmark's output")
     add("--metric", action="append", default=[], metavar="NAME=RE", help="a figure by its pattern, or NAME=json:PATH")
     add("--by", default="", metavar="NAME", help="the metric to go by (default: step time where that moved)")
-    add("--budget", default="40", metavar="RUNS", help="runs at most, or hours as in 2h (default: 40)")
+    add("--budget", default="", metavar="RUNS", help="runs at most, or hours as in 2h (default: 40)")
+    add("--continue", dest="search", default="", metavar="ID", help="go on with a search that stopped; or: last")
+    add("--manual", action="store_true", help="wait for you to set what takes root")
     add("--wheels", default="", metavar="DIR", help="wheels to take other versions of packages from")
     add("--again", action="store_true", help="forget an earlier search of the same, and start anew")
     add("--dry-run", action="store_true", help="show what would be tried, and run nothing")
@@ -67,30 +76,62 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: Any) -> int:
     """Search, and report."""
-    from envsnap.prove.journal import MARK, Busy, locked, sweep
+    from envsnap.cli._continue import as_before
+    from envsnap.prove.aftermath import Unclean
+    from envsnap.prove.by_hand import NotSet
+    from envsnap.prove.journal import Busy, locked, machine_locked
     from envsnap.runs.session import SessionError
     from envsnap.store import Store
 
-    bench = _bench(args)
-    store = Store(Path(args.store).absolute() if args.store else Path.cwd())
+    args.store = str(Path(args.store).absolute() if args.store else Path.cwd())
+    store = Store(Path(args.store))
     store.prepare()
     folder = store.folder / "prove"
     folder.mkdir(mode=0o700, exist_ok=True)
+    if args.search:
+        args = as_before(args, folder)
+    elif not args.slow:
+        raise Trouble("Prove takes two sides, FAST and SLOW, or --continue ID.", ["envsnap", "prove", "--help"])
+    bench = _bench(args)
     try:
-        with locked(folder):
-            if ended := sweep([p.stem for p in folder.glob("*.json")]):
-                _say(f"ended {ended} processes that an earlier search left behind ({MARK})")
+        with locked(folder), nullcontext() if args.dry_run or args.script else machine_locked():
+            _clean_up(folder)
             proof = _proof(args, bench, store, folder)
     except Busy as error:
-        raise Trouble("Another search runs in this store; wait for it, or take another --store.") from error
+        raise Trouble(f"Another search runs {error}; wait for it, since each would disturb the other.") from error
     except SessionError as error:
         raise Trouble(str(error)) from error
+    except (Unclean, NotSet) as error:
+        raise Trouble(f"{error}.", ["envsnap", "prove", "--continue", "last"]) from error
     if proof is None:
         return EXIT_OK
     if isinstance(proof, int):
         return proof
     _print(proof, args.format)
     return _EXITS[proof.result.outcome]
+
+
+def _clean_up(folder: Path) -> None:
+    """End and remove what a search that was killed left: its processes, its files in /dev/shm, trees and folders."""
+    import shutil
+
+    from envsnap.host import LiveHost
+    from envsnap.prove.aftermath import sweep, tidy
+    from envsnap.prove.journal import Journal
+
+    paths = list(folder.glob("*.json"))
+    sweep(LiveHost(), [p.stem for p in paths], _say)
+    for path in paths:
+        for made in ("empty", "code"):
+            shutil.rmtree(path.with_suffix("") / made, ignore_errors=True)
+        try:
+            journal = Journal.load(path)
+        except SnapshotError:
+            continue  # another version's: whoever asks for it is told
+        if journal.at_work is not None:
+            tidy(LiveHost(), journal.at_work, _say)
+            journal.at_work = None
+            journal.save()
 
 
 def finish(args: Any, code: int) -> int:
@@ -102,8 +143,11 @@ def _proof(args: Any, bench: Bench, store: Store, folder: Path) -> Proof | int |
     """Search from the sides to the end; an exit code where a signal ended it, nothing where none was to be run."""
     from dataclasses import replace
 
+    from envsnap.prove.acquitted import weigher
+    from envsnap.prove.by_hand import Person, look
     from envsnap.prove.trials import Interrupted, prove
     from envsnap.report import prove as report
+    from envsnap.wording import plural
 
     explanation, fast, slow = _explained(args)
     journal, switches, manual, bench = _prepared(args, explanation, fast, slow, bench, folder)
@@ -118,19 +162,25 @@ def _proof(args: Any, bench: Bench, store: Store, folder: Path) -> Proof | int |
     if args.dry_run:
         _plan(journal, switches, manual, replace(bench, commands=_shown(bench, folder)))
         return None
-    titles = {s.id: s.title for s in switches}
     if journal.records:
-        _say(f"search {journal.id} goes on after {len(journal.records)} runs")
+        _say(f"search {journal.id} goes on after {plural(journal.runs, 'run')}")
 
-    def watch(search: Search, at: Journal) -> None:
-        _say(report.progress(search, at, titles))
+    def watch(search: Search, at: Journal, level: Level) -> None:
+        _say(report.progress(search, at, level))
 
+    person = Person(_ask, look) if args.manual else None
     try:
-        search = prove(bench, switches, journal, store, _say, watch)
+        found = prove(bench, switches, journal, store, _say, watch, weigher(fast, slow), person)
     except (Interrupted, KeyboardInterrupt):
-        _say(f"stopped after {len(journal.records)} runs; the same command goes on from there")
+        _say(
+            f"stopped after {plural(journal.runs, 'run')}; "
+            f"the same command goes on from there, or: envsnap prove --continue {journal.id}"
+        )
         return EXIT_SIGNAL + 2
-    return report.Proof(search, journal, switches, manual, _shown(bench, folder), names)
+    finally:
+        for told in person.left() if person else ():
+            _say(f"to put it back as it was: {told}")
+    return report.Proof(found, journal, switches, manual, _shown(bench, folder), names)
 
 
 def _shown(bench: Bench, folder: Path) -> Commands:
@@ -144,10 +194,13 @@ def _shown(bench: Bench, folder: Path) -> Commands:
 
 def _explained(args: Any) -> tuple[Explanation, Side, Side]:
     """What explain says of the two sides, with the side called FAST as the fast one."""
+    from envsnap.cli._continue import as_they_were
     from envsnap.cli._sides import load_side
     from envsnap.explain import explain
 
-    one, two = load_side(args.fast, args.store), load_side(args.slow, args.store)
+    one, two = (load_side(name, args.store) for name in (args.fast, args.slow))
+    if args.search:
+        one, two = as_they_were(args, one, two)
     found = explain(one, two)
     if found.fast == "b":
         _say(f"{args.slow} is the faster side of the two, and is taken as FAST")
@@ -162,10 +215,12 @@ def _prepared(
     import shutil
     from dataclasses import replace
 
+    from envsnap.cli._continue import asked
     from envsnap.prove import start
     from envsnap.prove.journal import Journal, id_of
     from envsnap.prove.levers import Sides, levers
     from envsnap.prove.trials import problem_of
+    from envsnap.redact import Redactor
 
     metric = start.metric_of(explanation, args.by)
     about = {
@@ -176,9 +231,10 @@ def _prepared(
         "only": sorted(args.only),
         "by": args.by,
     }
-    path = folder / f"{id_of(about)}.json"
+    path = folder / f"{args.search or id_of(about)}.json"
     shown = _shown(bench, folder)
     about |= {"benchmark": list(shown.benchmark), "server": list(shown.server)}
+    about["asked"] = asked(args, bench.commands.benchmark, Redactor(folder.parent))
     if args.again:
         path.unlink(missing_ok=True)
         shutil.rmtree(path.with_suffix(""), ignore_errors=True)
@@ -189,7 +245,8 @@ def _prepared(
     chosen = [s for s in suspects if not args.only or s.id in args.only]
     writes = not (args.dry_run or args.script)
     path.with_suffix("").mkdir(mode=0o700, exist_ok=True)
-    switches, manual = levers(chosen, Sides(fast, slow, path.with_suffix(""), args.wheels), writes or bool(args.script))
+    sides = Sides(fast, slow, path.with_suffix(""), args.wheels, args.manual)
+    switches, manual = levers(chosen, sides, writes or bool(args.script))
     if not switches:
         reasons = "; ".join(f"{m.title}: {m.reason}" for m in manual[:3])
         raise Trouble(
@@ -238,6 +295,7 @@ def _bench(args: Any) -> Bench:
 
 def _budget(text: str) -> tuple[int, float | None]:
     """Runs, and hours where they are what is limited. Raises: Trouble."""
+    text = text or _RUNS
     number = text.removesuffix("h")
     try:
         hours = float(number) if number != text else None
@@ -266,12 +324,22 @@ def _plan(journal: Journal, switches: list[Switch], manual: list[Manual], bench:
     emit(lines)
 
 
+def _ask(text: str) -> None:
+    """Show what a person is to do, and wait for Enter. Raises: Trouble where nobody can answer."""
+    from envsnap.wording import printable
+
+    print(f"envsnap: {printable(text)}", file=sys.stderr, flush=True)
+    if not sys.stdin.readline():
+        raise Trouble("--manual needs somebody to answer, and standard input has ended.")
+
+
 def _print(proof: Proof, form: str) -> None:
     from envsnap.cli._output import emit, emit_json
     from envsnap.report import prove as report
+    from envsnap.report.proof_json import as_json
 
     if form == "json":
-        emit_json(report.as_json(proof))
+        emit_json(as_json(proof))
     elif form == "markdown":
         sys.stdout.write(report.markdown(proof))
     else:

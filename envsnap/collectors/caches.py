@@ -65,8 +65,11 @@ KEYS = (
 
 
 @dataclass(frozen=True)
-class _Tool:
-    """Whose cache it is: the variables that move it (name -> what is appended), and where it is by default."""
+class Tool:
+    """Whose cache it is: the variables that move it (name -> what is appended), and where it is by default.
+
+    The first variable moves nothing but this cache.
+    """
 
     variables: dict[str, str]
     default: str
@@ -74,27 +77,27 @@ class _Tool:
     """Regular expression of the names of its files that hold autotuning results."""
 
 
-_TOOLS = {
-    "triton": _Tool({"TRITON_CACHE_DIR": "", "TRITON_HOME": ".triton/cache"}, "~/.triton/cache", r"\.autotune\.json$"),
-    "inductor": _Tool(
+TOOLS: Mapping[str, Tool] = {
+    "triton": Tool({"TRITON_CACHE_DIR": "", "TRITON_HOME": ".triton/cache"}, "~/.triton/cache", r"\.autotune\.json$"),
+    "inductor": Tool(
         {"TORCHINDUCTOR_CACHE_DIR": "", "TMPDIR": "torchinductor_{user}"},
         "/tmp/torchinductor_{user}",
         r"\.best_config$|\.autotune\.json$",
     ),
-    "cuda": _Tool({"CUDA_CACHE_PATH": ""}, "~/.nv/ComputeCache"),
-    "flashinfer": _Tool({"FLASHINFER_WORKSPACE_BASE": ".cache/flashinfer"}, "~/.cache/flashinfer"),
-    "deep_gemm": _Tool({"DG_JIT_CACHE_DIR": ""}, "~/.deep_gemm"),
-    "tilelang": _Tool({"TILELANG_CACHE_DIR": ""}, "~/.tilelang/cache"),
-    "tvm_ffi": _Tool({"TVM_FFI_CACHE_DIR": ""}, "~/.cache/tvm-ffi"),
-    "torch_extensions": _Tool(
+    "cuda": Tool({"CUDA_CACHE_PATH": ""}, "~/.nv/ComputeCache"),
+    "flashinfer": Tool({"FLASHINFER_WORKSPACE_BASE": ".cache/flashinfer"}, "~/.cache/flashinfer"),
+    "deep_gemm": Tool({"DG_JIT_CACHE_DIR": ""}, "~/.deep_gemm"),
+    "tilelang": Tool({"TILELANG_CACHE_DIR": ""}, "~/.tilelang/cache"),
+    "tvm_ffi": Tool({"TVM_FFI_CACHE_DIR": ""}, "~/.cache/tvm-ffi"),
+    "torch_extensions": Tool(
         {"TORCH_EXTENSIONS_DIR": "", "XDG_CACHE_HOME": "torch_extensions"}, "~/.cache/torch_extensions"
     ),
-    "vllm": _Tool({"VLLM_CACHE_ROOT": "", "XDG_CACHE_HOME": "vllm"}, "~/.cache/vllm", r"autotune.*\.json$"),
+    "vllm": Tool({"VLLM_CACHE_ROOT": "", "XDG_CACHE_HOME": "vllm"}, "~/.cache/vllm", r"autotune.*\.json$"),
     # SGLang moves the caches of others below its own root, in the version of the day: all such places count.
-    "sglang/jit": _Tool({"SGLANG_JIT_CACHE_DIR": ""}, "~/.cache/sglang/jit"),
-    "sglang/deep_gemm_home": _Tool({"SGLANG_DG_CACHE_DIR": ""}, "~/.cache/deep_gemm"),
+    "sglang/jit": Tool({"SGLANG_JIT_CACHE_DIR": ""}, "~/.cache/sglang/jit"),
+    "sglang/deep_gemm_home": Tool({"SGLANG_DG_CACHE_DIR": ""}, "~/.cache/deep_gemm"),
 }
-_SGLANG_ROOT = _Tool({"SGLANG_CACHE_DIR": ""}, "~/.cache/sglang")
+_SGLANG_ROOT = Tool({"SGLANG_CACHE_DIR": ""}, "~/.cache/sglang")
 _BELOW_SGLANG = {
     "sglang/triton": ("triton", r"\.autotune\.json$"),
     "sglang/inductor": ("inductor", r"\.best_config$|\.autotune\.json$"),
@@ -113,9 +116,9 @@ _P2P = "gpu_p2p_access_cache_for_*.json"
 def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     """Yield the readings."""
     environ = environ_of(host, scope)
-    places = {name: attempt(_placed, host, environ, tool) for name, tool in _TOOLS.items()}
+    places = {name: attempt(_placed, host, environ, tool) for name, tool in TOOLS.items()}
     root = attempt(_placed, host, environ, _SGLANG_ROOT)
-    tuned = {name: tool.tuned for name, tool in _TOOLS.items()}
+    tuned = {name: tool.tuned for name, tool in TOOLS.items()}
     for name, (below, pattern) in _BELOW_SGLANG.items():
         places[name] = (
             Value(replace(root.value, path=f"{root.value.path}/{below}")) if isinstance(root, Value) else root
@@ -130,7 +133,7 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
             yield from _p2p(host, name, place.value.path)
 
 
-def _placed(host: Host, environ: Mapping[str, str], tool: _Tool) -> Place:
+def _placed(host: Host, environ: Mapping[str, str], tool: Tool) -> Place:
     variables, default = tool.variables, tool.default
     if "{user}" in default:
         name = re.sub(r'[\\/:*?"<>|]', "_", user(host, environ))
@@ -206,6 +209,14 @@ def _combined_hash(host: Host, base: str, files: Sequence[str]) -> str:
         line = f"{posixpath.relpath(path, base)} {value_of(found)}\n"
         digest.update(line.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
+
+
+def tuned_hash(host: Host, name: str, path: str) -> str:
+    """What `cache[NAME].tuned_sha256` would say of a folder. Raises: Missing, HostError."""
+    used = host.one("usage", path, SCAN_FILES, SCAN_SECONDS, TOOLS[name].tuned)
+    if not used["complete"] or not used.get("matching"):
+        raise Missing(Why.ABSENT, f"{path} holds no results of tuning")
+    return _combined_hash(host, path, used["matching"])
 
 
 def _p2p(host: Host, name: str, path: str) -> Iterator[tuple[str, Found]]:

@@ -31,6 +31,10 @@ def without_effect(switch: Switch, setting: Setting, during: Snapshot | None) ->
             held = during.reading(path_of("worker[].cpus", role))
             if isinstance(held, Value) and held.value != setting.cpus:
                 return f"{role} runs on CPUs {held.value} instead of {setting.cpus}"
+        if setting.policy:
+            held = during.reading(path_of("worker[].numa_policy", role))
+            if isinstance(held, Value) and held.value != setting.policy:
+                return f"{role} has the memory policy {held.value} instead of {setting.policy}"
     return _options(setting, during) or _imported(switch, setting, during)
 
 
@@ -76,6 +80,11 @@ def _options(setting: Setting, during: Snapshot) -> str:
 
 def _imported(switch: Switch, setting: Setting, during: Snapshot) -> str:
     """Whether workers, by their own records, imported from the user's tree instead of the one put first."""
+    for path, value in during.values.items():
+        if pattern_of(path) == "record[].package_origin[]" and instances_of(path)[-1] in setting.packages:
+            wanted = setting.packages[instances_of(path)[-1]]
+            if not str(value).startswith(f"{wanted}{os.sep}"):
+                return f"{instances_of(path)[0]} imported {shorten(str(value), 60)}"
     if not (setting.paths and switch.home):
         return ""
     for path, value in during.values.items():

@@ -11,11 +11,12 @@ import fcntl
 import hashlib
 import json
 import os
-import signal
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from envsnap.jsonfile import SnapshotError, load_json, write_atomically
 from envsnap.prove.belief import Spread
@@ -23,19 +24,20 @@ from envsnap.prove.search import Problem, Trial
 from envsnap.reading import Json
 
 FORMAT, VERSION = "envsnap.search", 1
-MARK = "ENVSNAP_PROVE"
-"""Variable that marks every process of a search, so that what a killed one left behind is found."""
+NOT_BUILT = "not_built"
+"""Status of a trial whose code could not be put together."""
 
 
 class Busy(Exception):
-    """Another search runs in this store."""
+    """Another search runs: `in this store` or `on this machine`."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """One trial as it was run. `status` is that of the run, or without_effect; `value` is the metric as reported.
+    """One trial as it was run. `status` is that of the run, or without_effect, or not_built; `value` is as reported.
 
-    `unseen` says that nobody could look whether the workers had what was set.
+    `unseen` says that nobody could look whether the workers had what was set. `within` is what the level is about whose
+    suspects `reverted` names. What was not built was no run, and costs nothing.
     """
 
     reverted: tuple[str, ...]
@@ -48,6 +50,7 @@ class Record:
     cost: float | None
     seconds: float
     unseen: bool = False
+    within: str = ""
 
     @property
     def trial(self) -> Trial:
@@ -57,7 +60,11 @@ class Record:
 
 @dataclass
 class Journal:
-    """A search on disk. `dropped` are suspects whose switch did not take effect, with the reason."""
+    """A search on disk. `dropped` are suspects whose switch did not take effect, with the reason.
+
+    `problems` are those of deeper levels, by what they are about; `notes` what a reader of the report has to know.
+    `at_work` holds what was in /dev/shm before the trial that is at work, or was when the search was killed.
+    """
 
     path: Path
     problem: Problem
@@ -66,6 +73,9 @@ class Journal:
     records: list[Record] = field(default_factory=list)
     dropped: dict[str, str] = field(default_factory=dict)
     outcome: str = ""
+    problems: dict[str, Problem] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    at_work: list[str] | None = None
 
     @property
     def id(self) -> str:
@@ -77,10 +87,19 @@ class Journal:
         """Where its trees are."""
         return self.path.with_suffix("")
 
+    def counted(self, within: str = "") -> list[Trial]:
+        """The trials of a level that say something."""
+        return [r.trial for r in self.records if r.within == within and r.status != "without_effect"]
+
     @property
-    def counted(self) -> list[Trial]:
-        """The trials that say something, in terms of the suspects that are left."""
-        return [r.trial for r in self.records if r.status != "without_effect"]
+    def runs(self) -> int:
+        """How many runs there were."""
+        return sum(r.status != NOT_BUILT for r in self.records)
+
+    def note(self, text: str) -> None:
+        """Keep a sentence for the report, once."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     def save(self) -> None:
         """Write it. Raises: OSError."""
@@ -93,6 +112,9 @@ class Journal:
             "records": [asdict(r) for r in self.records],
             "dropped": self.dropped,
             "outcome": self.outcome,
+            "problems": {owner: asdict(problem) for owner, problem in self.problems.items()},
+            "notes": self.notes,
+            "at_work": self.at_work,
         }
         write_atomically(self.path, json.dumps(document, indent=1).encode())
 
@@ -103,12 +125,18 @@ class Journal:
         try:
             if data["format"] != FORMAT or data["version"] != VERSION:
                 raise SnapshotError(f"{path} is no search that this envsnap can continue.")
-            told = data["problem"]
-            problem = Problem(**{**told, "spread": Spread(**told["spread"])})
             records = [Record(**{**r, "reverted": tuple(r["reverted"])}) for r in data["records"]]
-            return cls(path, problem, data["metric"], data["about"], records, data["dropped"], data["outcome"])
+            return cls(
+                path, _problem(data["problem"]), data["metric"], data["about"], records, data["dropped"],
+                data["outcome"], {o: _problem(p) for o, p in data.get("problems", {}).items()}, data.get("notes", []),
+                data.get("at_work"),
+            )  # fmt: skip
         except (KeyError, TypeError, AttributeError) as error:
             raise SnapshotError(f"{path} is no search that this envsnap can continue.") from error
+
+
+def _problem(told: dict[str, Any]) -> Problem:
+    return Problem(**{**told, "spread": Spread(**told["spread"]), "order": tuple(told.get("order", ()))})
 
 
 def id_of(parts: Json) -> str:
@@ -124,33 +152,28 @@ def locked(folder: Path) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(handle)
-        raise Busy from error
+        raise Busy("in this store") from error
     try:
         yield
     finally:
         os.close(handle)
 
 
-def sweep(marks: Sequence[str]) -> int:
-    """End what an earlier search that was killed left running, by process groups; how many processes there were.
-
-    The caller holds the lock, so that no search of this store is running.
-    """
-    groups: set[int] = set()
-    found = 0
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            held = (entry / "environ").read_bytes().split(b"\0")
-            if any(f"{MARK}={mark}".encode() in held for mark in marks):
-                groups.add(os.getpgid(int(entry.name)))
-                found += 1
-        except OSError:
-            continue
-    for group in groups - {os.getpgrp()}:
-        try:
-            os.killpg(group, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            continue
-    return found
+@contextmanager
+def machine_locked() -> Iterator[None]:
+    """Hold the machine's lock for searches, a file in the folder for temporary ones. Raises: Busy, OSError."""
+    path = Path(tempfile.gettempdir()) / "envsnap-prove.lock"
+    try:
+        # NOTE: another user's file in a sticky folder may be locked, and not be opened for writing.
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(handle)
+        raise Busy("on this machine") from error
+    try:
+        yield
+    finally:
+        os.close(handle)

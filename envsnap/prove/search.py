@@ -31,7 +31,8 @@ CLEAR = 3.0
 class Problem:
     """Suspects with prior probabilities (with `none` they add up to 1) and the cost of their levers (1: a restart).
 
-    `gap` is the recorded log ratio of slow to fast, None where no figures were recorded.
+    `gap` is the recorded log ratio of slow to fast, None where no figures were recorded. `order` is that in which the
+    suspects came, where any that are reverted with all later ones make a state that there once was.
     """
 
     prior: Mapping[str, float]
@@ -40,6 +41,7 @@ class Problem:
     gap: float | None = None
     costs: Mapping[str, float] = field(default_factory=dict)
     seed: int = 0
+    order: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -262,6 +264,9 @@ class Search:
         failed = {t.reverted for t in self.trials if t.value is None}
         draw = random.Random(self.problem.seed * 1000 + len(self.trials))
         target = (1 - belief.none) / 2
+        if states := [s for s in self._states(open_) if s | self.held_fast not in failed]:
+            nearest = min(states, key=lambda s: abs(sum(belief.probability[n] for n in s) - target))
+            return Trial(nearest | self.held_fast, "search")
         chosen: frozenset[str] = frozenset()
         for _ in range(50):
             noise = {s: draw.random() for s in sorted(open_)}
@@ -281,6 +286,11 @@ class Search:
             if chosen not in failed and picked:
                 break
         return Trial(chosen, "search")
+
+    def _states(self, open_: frozenset[str]) -> list[frozenset[str]]:
+        """The latest suspects of an order, as many as may be: each set but the empty one and the whole."""
+        later = [s for s in reversed(self.problem.order) if s in open_]
+        return [frozenset(later[:count]) for count in range(1, len(later))]
 
     def _confirm(self, top: str, belief: Belief) -> Trial | Culprit:
         """The next confirming run of the leading suspect, or what it is found to do."""
@@ -315,8 +325,13 @@ class Search:
         failed = {t.reverted for t in self.trials if t.value is None}
         draw = random.Random(self.problem.seed * 1000 + len(self.trials))
         others = sorted(s for s in open_ if s != top and belief.probability[s] < (1 - SURE) / 2)
-        for share in (0.0, *([0.5] * 20)):
-            extra = frozenset(s for s in others if share and draw.random() < share)
+        order = {s: place for place, s in enumerate(self.problem.order)}
+        later = [s for s in others if order and (order[s] > order[top]) == (kind == "necessity")]
+        for share in (0.0, 1.0, *([0.5] * 20)):
+            if share == 1.0:  # what came later goes along first: it may build upon the one in question
+                extra = frozenset(later)
+            else:
+                extra = frozenset(s for s in others if share and draw.random() < share)
             reverted = self.held_fast | ({top} | extra if kind == "necessity" else open_ - {top} - extra)
             if reverted not in failed:
                 break

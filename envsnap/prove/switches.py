@@ -10,12 +10,18 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envsnap.reading import Json
+
+if TYPE_CHECKING:
+    from envsnap.prove.parts import Code
 
 EMPTY_FOLDER = "{empty}"
 """In a variable's value: a folder made anew for each trial."""
 
-RESTART, BUILT = 1.0, 2.0
-"""Costs: what takes effect with a restart, and what had to be unpacked or installed."""
+RESTART, BUILT, BY_HAND = 1.0, 2.0, 8.0
+"""Costs: what takes effect with a restart, what had to be unpacked or installed, what a person has to set."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,9 @@ class Setting:
     """How one side had it. A variable or option that is None is removed; `options` hold the option's words, by name.
 
     `paths` go first on PYTHONPATH, `prefix` before the command. `resolved` is what the engine made of the options.
+    `by_hand` are paths of the machine with their values, which a person sets. `copies`: of a variable whose value is an
+    empty folder, the folder whose content it gets, and below what. `policy` is the memory policy that processes then
+    have, `packages` say from where each is imported.
     """
 
     environment: Mapping[str, str | None] = field(default_factory=dict)
@@ -31,18 +40,23 @@ class Setting:
     prefix: tuple[str, ...] = ()
     cpus: str = ""
     resolved: Mapping[str, object] = field(default_factory=dict)
+    by_hand: Mapping[str, Json] = field(default_factory=dict)
+    copies: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    policy: str = ""
+    packages: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tells(self) -> bool:
         """Whether it says anything."""
-        return bool(self.environment or self.options or self.paths or self.prefix)
+        return bool(self.environment or self.options or self.paths or self.prefix or self.by_hand)
 
 
 @dataclass(frozen=True)
 class Switch:
     """A suspect that an experiment can set and unset. `roles` are the processes in which it differed.
 
-    `home` is the repository's folder whose code `paths` stand for.
+    `home` is the repository's folder whose code `paths` stand for, `code` its two states, which can be taken apart.
+    `partly` says what of it could not be switched.
     """
 
     id: str
@@ -53,6 +67,8 @@ class Switch:
     cost: float = RESTART
     roles: frozenset[str] = frozenset()
     home: str = ""
+    code: Code | None = None
+    partly: str = ""
 
     def setting(self, reverted: bool) -> Setting:
         """How it is in a trial: as the fast side had it if reverted."""
@@ -61,7 +77,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Manual:
-    """A suspect that is left as it is: why, and what a person can do."""
+    """A suspect that is left as it is: why, and what a person can do to put it as the fast side had it."""
 
     id: str
     title: str
@@ -80,10 +96,14 @@ class Commands:
 
 @dataclass(frozen=True)
 class State:
-    """What one trial runs in: what it adds to the environment (None removes), and its commands."""
+    """What one trial runs in: what it adds to the environment (None removes), and its commands.
+
+    `folders` are to be made for it, each with the folder whose content it gets, or empty.
+    """
 
     environment: Mapping[str, str | None]
     commands: Commands
+    folders: Mapping[str, str] = field(default_factory=dict)
 
 
 def state(base: Commands, switches: Iterable[Switch], reverted: frozenset[str], empty: Path) -> State:
@@ -92,6 +112,7 @@ def state(base: Commands, switches: Iterable[Switch], reverted: frozenset[str], 
     `empty` is where folders are made that a switch wants empty; the caller makes them.
     """
     environment: dict[str, str | None] = {}
+    folders: dict[str, str] = {}
     paths: list[str] = []
     prefix: tuple[str, ...] = ()
     words = list(base.server or base.benchmark)
@@ -100,6 +121,9 @@ def state(base: Commands, switches: Iterable[Switch], reverted: frozenset[str], 
         for name, value in setting.environment.items():
             folder = str(empty / name.lower())
             environment[name] = value.replace(EMPTY_FOLDER, folder) if value is not None else None
+            if value is not None and EMPTY_FOLDER in value:
+                source, below = setting.copies.get(name, ("", ""))
+                folders[f"{folder}/{below}" if source and below else folder] = source
         for option, wanted in setting.options.items():
             words = [*without_option(words, option), *(wanted or ())]
         paths += setting.paths
@@ -109,7 +133,7 @@ def state(base: Commands, switches: Iterable[Switch], reverted: frozenset[str], 
         environment["PYTHONPATH"] = os.pathsep.join([*paths, *([old] if old else [])])
     command = (*prefix, *words)
     commands = Commands(base.benchmark, command) if base.server else Commands(command)
-    return State(environment, commands)
+    return State(environment, commands, folders)
 
 
 def options_of(argv: Sequence[str]) -> dict[str, tuple[str, ...]]:

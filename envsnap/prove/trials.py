@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from envsnap.host import LiveHost
+from envsnap.prove.aftermath import MARK, look, room, settle
+from envsnap.prove.by_hand import Person
 from envsnap.prove.effect import seen, without_effect
-from envsnap.prove.journal import MARK, Journal, Record
+from envsnap.prove.journal import NOT_BUILT, Journal, Record
+from envsnap.prove.levels import Level, Weigh, alone, below, seeds, switched
 from envsnap.prove.search import Problem, Result, Search, Trial
+from envsnap.prove.set_by_file import copy_into
 from envsnap.prove.switches import Commands, State, Switch, state
 from envsnap.runs.columns import Columns
 from envsnap.runs.metrics import Better, Metric
@@ -22,8 +27,11 @@ from envsnap.runs.sources import Wanted
 from envsnap.scope import Scope
 from envsnap.store import Store
 
-Watch = Callable[[Search, "Journal"], None]
+Watch = Callable[[Search, Journal, Level], None]
 """Told before each trial how the search stands."""
+
+_MOST_NOT_BUILT = 100
+"""Trials of a level whose code could not be put together, beyond which they count as runs."""
 
 
 @dataclass(frozen=True)
@@ -53,90 +61,193 @@ class Interrupted(Exception):
         self.number = number
 
 
-def search_of(journal: Journal, budget: int) -> Search:
-    """The search as far as its journal goes, among the suspects whose switches take effect."""
-    problem = journal.problem
-    left = {s: p for s, p in problem.prior.items() if s not in journal.dropped}
+@dataclass(frozen=True)
+class Found:
+    """A level with its search, as far as it went."""
+
+    level: Level
+    search: Search
+
+    @property
+    def result(self) -> Result:
+        """How it ended; how it stands where it has not."""
+        return self.search.step if isinstance(self.search.step, Result) else self.search.stopped
+
+
+def search_of(journal: Journal, budget: int, level: Level | None = None) -> Search:
+    """A level's search as far as its journal goes, among the suspects whose switches take effect."""
+    level = level or top_level(journal, {})
+    left = {s: p for s, p in level.problem.prior.items() if s not in journal.dropped}
     whole = sum(left.values()) or 1.0
-    problem = replace(problem, prior={s: (1 - problem.none) * p / whole for s, p in left.items()})
-    wasted = len(journal.records) - len(journal.counted)
-    trials = [replace(t, reverted=t.reverted & left.keys()) for t in journal.counted]
-    return Search(problem, budget - wasted, trials)
+    none = level.problem.none
+    problem = replace(level.problem, prior={s: (1 - none) * p / whole for s, p in left.items()})
+    trials = _trials_of(journal, level, left)
+    not_built = sum(r.status == NOT_BUILT for r in journal.records if r.within == level.owner)
+    # NOTE: the search counts the trials that it is told of: some of them are another level's, or were no runs.
+    left_over = budget - journal.runs - max(not_built - _MOST_NOT_BUILT, 0)
+    return Search(problem, len(trials) + left_over, trials)
 
 
-def prove(bench: Bench, switches: Sequence[Switch], journal: Journal, store: Store, say: Say, watch: Watch) -> Search:
-    """Run trials until the search is over, from wherever the journal stands. Raises: Interrupted, SessionError."""
+def _trials_of(journal: Journal, level: Level, left: Collection[str]) -> list[Trial]:
+    """What counts for a level: its own trials, and those above that were runs of its ends."""
+    before = seeds(level, _trials_of(journal, level.above, level.above.problem.prior)) if level.above else []
+    own = [replace(t, reverted=t.reverted & frozenset(left)) for t in journal.counted(level.owner)]
+    return [*before, *own]
+
+
+def top_level(journal: Journal, titles: Mapping[str, str]) -> Level:
+    """The level of all suspects."""
+    return Level(journal.problem, titles)
+
+
+def prove(
+    bench: Bench,
+    switches: Sequence[Switch],
+    journal: Journal,
+    store: Store,
+    say: Say,
+    watch: Watch,
+    weigh: Weigh = lambda suspect, part: 1.0,
+    person: Person | None = None,
+) -> list[Found]:
+    """Run trials until the search is over, from wherever the journal stands; then among the parts of what was found.
+
+    The first of what is returned is the top level. Raises: Interrupted, SessionError, Unclean,
+    NotSet, OSError.
+    """  # fmt: skip
     if journal.outcome == "failing":  # whoever asks again has mended something
         journal.records = [r for r in journal.records if r.cost is not None]
     here = {s.id for s in switches}
     journal.dropped |= {s: "it can be switched no more" for s in journal.problem.prior if s not in here}
-    while True:
-        left = [s for s in switches if s.id in journal.problem.prior and s.id not in journal.dropped]
-        search = search_of(journal, bench.runs)
-        step = search.step
-        if not left:
-            step = Result("none", (), None, "no lever took effect")
-        elif isinstance(step, Trial) and bench.hours is not None and _hours(journal) >= bench.hours:
-            step = replace(search.stopped, reason=f"{bench.hours:g} hours were not enough")
-        if isinstance(step, Result):
-            if step.outcome == "not_reproducible" and journal.about.get("only"):
-                step = replace(step, outcome="none", reason="switched alone, they do not bring the gap back")
-            search.step = step
-            journal.outcome = step.outcome
+    for switch in switches:
+        if switch.partly:
+            journal.note(f"{switch.title} is switched in part: {switch.partly}.")
+    work = _Work(bench, switches, journal, store, say, watch, person)
+    top = Found(level := top_level(journal, {s.id: s.title for s in switches}), work.searched(level))
+    journal.outcome = top.result.outcome
+    journal.save()
+    return [top, *_deeper(work, top, weigh)]
+
+
+def _deeper(work: _Work, found: Found, weigh: Weigh) -> Iterator[Found]:
+    """The levels below what a level has confirmed."""
+    for culprit in found.result.culprits:
+        under = below(found.level, culprit, found.search, work.switches, weigh)
+        if isinstance(under, str):
+            if under:
+                work.journal.note(f"{found.level.titles[culprit.suspect]} was not taken apart: {under}.")
+            continue
+        problem = work.journal.problems.get(culprit.suspect, under.problem)
+        if problem.prior.keys() == under.problem.prior.keys():
+            under = replace(under, problem=problem)
+        work.journal.problems[culprit.suspect] = under.problem
+        search = work.searched(under)
+        deeper = Found(under, search)
+        yield deeper
+        yield from _deeper(work, deeper, weigh)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What every trial needs."""
+
+    bench: Bench
+    switches: Sequence[Switch]
+    journal: Journal
+    store: Store
+    say: Say
+    watch: Watch
+    person: Person | None = None
+
+    def searched(self, level: Level) -> Search:
+        """Run the trials of one level until it is over."""
+        journal = self.journal
+        while True:
+            search = search_of(journal, self.bench.runs, level)
+            left = [s for s in self.switches if s.id not in journal.dropped]
+            step = search.step
+            if level.owner and (only := alone(level, search)):
+                step = only
+            elif not left:
+                step = Result("none", (), None, "no lever took effect")
+            elif isinstance(step, Trial) and self.bench.hours is not None and _hours(journal) >= self.bench.hours:
+                step = replace(search.stopped, reason=f"{self.bench.hours:g} hours were not enough")
+            if isinstance(step, Result):
+                if step.outcome == "not_reproducible" and not level.owner and journal.about.get("only"):
+                    step = replace(step, outcome="none", reason="switched alone, they do not bring the gap back")
+                search.step = step
+                return search
+            self.watch(search, journal, level)
+            room(journal.folder)
+            before = look(LiveHost())
+            if before.unchecked:
+                journal.note(f"Whether GPU memory came back between runs was not checked: {before.unchecked}.")
+            journal.at_work = sorted(before.shm)
             journal.save()
-            return search
-        watch(search, journal)
-        record, problem = _trial(bench, left, step, journal, store, say)
-        journal.records.append(record)
-        journal.dropped |= problem
-        journal.save()
+            try:
+                record, problem = self._trial(left, level, step)
+                journal.records.append(record)
+                journal.dropped |= problem
+            finally:
+                journal.save()
+                settle(LiveHost(), before, journal.id, self.say)
+                journal.at_work = None
+                journal.save()
+
+    def _trial(self, switches: Sequence[Switch], level: Level, trial: Trial) -> tuple[Record, dict[str, str]]:
+        """Run one trial; the switches that did not take effect in it, with the reason."""
+        began = time.monotonic()
+        empty, code = self.journal.folder / "empty", self.journal.folder / "code"
+        record = Record(tuple(sorted(trial.reverted)), trial.purpose, trial.suspect, "", NOT_BUILT, "", None, None, 0.0,
+                        within=level.owner)  # fmt: skip
+        try:
+            code.mkdir(mode=0o700, exist_ok=True)
+            put = switched(level, switches, trial.reverted, code)
+            if isinstance(put, str):
+                return replace(record, reason=put), {}
+            made = state(self.bench.commands, *put, empty)
+            _make_folders(made)
+            if self.person:
+                self.person.set(*put)
+            run = run_once(self.bench, made, self.journal, self.store, self.say)
+        finally:
+            for folder in (empty, code):
+                shutil.rmtree(folder, ignore_errors=True)
+        if run.status == "interrupted":
+            raise Interrupted(2)
+        during = run.snapshots.get("during")
+        used, reverted = put
+        lost = {s.id: why for s in used if (why := without_effect(s, s.setting(s.id in reverted), during))}
+        metric, why = _figure(run, self.bench.metric or self.journal.metric)
+        if metric and not self.journal.metric:
+            self.journal.metric = metric.name
+        good = run.status == "ok" and metric is not None
+        status = "without_effect" if lost and good else run.status if metric or run.status != "ok" else "failed"
+        if lost and good and level.owner:  # the code of one part did not arrive: that says nothing of the suspect
+            status, good, metric = "failed", False, None
+        record = replace(
+            record,
+            run=run.id,
+            status=status,
+            reason="; ".join(lost.values()) if lost and run.status == "ok" else run.reason or why,
+            value=metric.value if metric and good else None,
+            cost=_cost(metric) if metric and status == "ok" else None,
+            seconds=round(time.monotonic() - began, 3),
+            unseen=not seen(during),
+        )
+        return record, lost if status == "without_effect" else {}
 
 
 def _hours(journal: Journal) -> float:
     return sum(r.seconds for r in journal.records) / 3600
 
 
-def _trial(
-    bench: Bench, switches: Sequence[Switch], trial: Trial, journal: Journal, store: Store, say: Say
-) -> tuple[Record, dict[str, str]]:
-    """Run one trial; the switches that did not take effect in it, with the reason."""
-    began = time.monotonic()
-    empty = journal.folder / "empty"
-    try:
-        made = state(bench.commands, switches, trial.reverted, empty)
-        _make_empty(made, empty)
-        run = run_once(bench, made, journal, store, say)
-    finally:
-        shutil.rmtree(empty, ignore_errors=True)
-    if run.status == "interrupted":
-        raise Interrupted(2)
-    during = run.snapshots.get("during")
-    lost = {s.id: why for s in switches if (why := without_effect(s, s.setting(s.id in trial.reverted), during))}
-    metric, why = _figure(run, bench.metric or journal.metric)
-    if metric and not journal.metric:
-        journal.metric = metric.name
-    good = run.status == "ok" and metric is not None
-    status = "without_effect" if lost and good else run.status if metric or run.status != "ok" else "failed"
-    record = Record(
-        reverted=tuple(sorted(trial.reverted)),
-        purpose=trial.purpose,
-        suspect=trial.suspect,
-        run=run.id,
-        status=status,
-        reason="; ".join(lost.values()) if status == "without_effect" else run.reason or why,
-        value=metric.value if metric and good else None,
-        cost=_cost(metric) if metric and status == "ok" else None,
-        seconds=round(time.monotonic() - began, 3),
-        unseen=not seen(during),
-    )
-    return record, lost if status == "without_effect" else {}
-
-
-def _make_empty(made: State, empty: Path) -> None:
-    """The folders that variables of this state want empty."""
-    for value in made.environment.values():
-        if value is not None and value.startswith(f"{empty}/"):
-            Path(value).mkdir(parents=True, exist_ok=True)
+def _make_folders(made: State) -> None:
+    """The folders that variables of this state name. Raises: OSError."""
+    for folder, source in made.folders.items():
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        if source:
+            copy_into(Path(folder), source)
 
 
 def run_once(bench: Bench, made: State, journal: Journal, store: Store, say: Say) -> Run:

@@ -8,23 +8,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envsnap.prove.journal import Journal
+from envsnap.prove.journal import Journal, Record
+from envsnap.prove.levels import Level
 from envsnap.prove.search import Culprit, Result, Search
 from envsnap.prove.switches import Commands, Manual, Switch, state
-from envsnap.reading import Json
+from envsnap.prove.trials import Found
 from envsnap.report.lines import Line
 from envsnap.report.markdown import code, table
 from envsnap.wording import plural, printable
 
+_SHOWN = 3
+"""Names in a list of parts."""
 _RULED_OUT = 0.01
 """Probability below which an experiment has ruled a suspect out."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """All that a report tells of a search."""
+    """All that a report tells of a search. `found` are its levels, the top one first."""
 
-    search: Search
+    found: Sequence[Found]
     journal: Journal
     switches: Sequence[Switch]
     manual: Sequence[Manual]
@@ -33,32 +36,38 @@ class Proof:
 
     @property
     def result(self) -> Result:
-        """How it ended; how it stands where it has not."""
-        return self.search.step if isinstance(self.search.step, Result) else self.search.stopped
+        """How the search among all suspects ended; how it stands where it has not."""
+        return self.found[0].result
 
-    def title(self, suspect: str) -> str:
-        """What a suspect is called."""
-        return next((s.title for s in self.switches if s.id == suspect), suspect)
+    def title(self, name: str) -> str:
+        """What a suspect or a part is called."""
+        return next((f.level.titles[name] for f in self.found if name in f.level.titles), name)
+
+    def below(self, culprit: str) -> Found | None:
+        """The search among the parts of a culprit, where there was one."""
+        return next((f for f in self.found[1:] if f.level.owner == culprit), None)
 
     def status(self, suspect: str) -> str:
         """What became of a suspect: culprit, ruled_out, open, without_effect."""
-        if any(c.suspect == suspect for c in self.result.culprits):
-            return "culprit"
-        if suspect in self.journal.dropped:
-            return "without_effect"
-        belief = self.result.belief
-        confirmed = self.result.outcome in ("confirmed", "none")
-        if belief is None or (belief.probability.get(suspect, 0.0) >= _RULED_OUT and not confirmed):
-            return "open"
-        return "ruled_out"
+        return "without_effect" if suspect in self.journal.dropped else status_in(self.found[0], suspect)
+
+
+def status_in(found: Found, name: str) -> str:
+    """What became of a suspect or a part of one level: culprit, ruled_out, open."""
+    result = found.result
+    if any(c.suspect == name for c in result.culprits):
+        return "culprit"
+    over = result.outcome in ("confirmed", "none")
+    if result.belief is None or (result.belief.probability.get(name, 0.0) >= _RULED_OUT and not over):
+        return "open"
+    return "ruled_out"
 
 
 def headline(proof: Proof) -> str:
     """The verdict in one sentence."""
     result = proof.result
     if result.outcome == "confirmed":
-        names = " and ".join(proof.title(c.suspect) for c in result.culprits)
-        return f"Confirmed by experiment: {names}"
+        return f"Confirmed by experiment: {' and '.join(_named(proof, c.suspect) for c in result.culprits)}"
     return {
         "not_reproducible": "Not reproducible: the baseline is contaminated or the machine has changed",
         "none": f"None of these: {result.reason or 'no suspect explains the gap'}",
@@ -68,11 +77,35 @@ def headline(proof: Proof) -> str:
     }[result.outcome]
 
 
+def _named(proof: Proof, name: str) -> str:
+    """A culprit with what of it is the cause, as far as that is known."""
+    under = proof.below(name)
+    parts = [_named(proof, c.suspect) for c in under.result.culprits] if under else []
+    return f"{proof.title(name)}{f': {chr(32).join(parts)}' if len(parts) == 1 else ''}" + (
+        f" ({' and '.join(parts)})" if len(parts) > 1 else ""
+    )
+
+
+def culprit_lines(proof: Proof, found: Found, depth: int = 0) -> Iterator[tuple[int, str, str]]:
+    """Each culprit with its effect, and below it what of it is the cause: depth, title, effect."""
+    for culprit in found.result.culprits:
+        yield depth, proof.title(culprit.suspect), effect_text(culprit)
+        under = proof.below(culprit.suspect)
+        if under and under.result.culprits:
+            yield from culprit_lines(proof, under, depth + 1)
+        elif under:
+            yield depth + 1, "which part of it", f"is not settled: {_why(under.result)}"
+
+
+def _why(result: Result) -> str:
+    return result.reason or {"budget": "the budget is spent"}.get(result.outcome, "no part alone makes the difference")
+
+
 def text(proof: Proof) -> list[Line]:
     """The report for a terminal."""
     lines: list[Line] = [[(headline(proof), "title")]]
-    for culprit in proof.result.culprits:
-        lines.append([("  ", ""), (proof.title(culprit.suspect), "bad"), (f"  {effect_text(culprit)}", "")])
+    for depth, title, effect in culprit_lines(proof, proof.found[0]):
+        lines.append([("  " * (depth + 1), ""), (title, "bad"), (f"  {effect}", "")])
     for note in _notes(proof):
         lines.append([(f"  {note}", "")])
     for title, entries in _lists(proof):
@@ -86,14 +119,14 @@ def text(proof: Proof) -> list[Line]:
             lines.append([(f"  {start}  {row[4]}", "")])
     for side, command in reproduce(proof):
         lines += [[], [(f"As the {side} side", "title")], [(f"  {command}", "")]]
-    lines += [[], [(f"{plural(len(proof.journal.records), 'run')}, search {proof.journal.id}", "dim")]]
+    lines += [[], [(f"{plural(proof.journal.runs, 'run')}, search {proof.journal.id}", "dim")]]
     return lines
 
 
 def markdown(proof: Proof) -> str:
     """The report to paste into an issue."""
     out = [f"**{printable(headline(proof))}**", "", f"{code(proof.names[0])} against {code(proof.names[1])}", ""]
-    out += [f"- {code(proof.title(c.suspect))}: {effect_text(c)}" for c in proof.result.culprits]
+    out += [f"{'  ' * depth}- {code(title)}: {effect}" for depth, title, effect in culprit_lines(proof, proof.found[0])]
     out += [f"- {printable(note)}" for note in _notes(proof)]
     for title, entries in _lists(proof):
         out += ["", f"### {title}", "", *(f"- {printable(entry)}" for entry in entries)]
@@ -103,47 +136,6 @@ def markdown(proof: Proof) -> str:
     for side, command in reproduce(proof):
         out += ["", f"### As the {side} side", "", "```sh", printable(command), "```"]
     return "\n".join(out) + "\n"
-
-
-def as_json(proof: Proof) -> dict[str, Json]:
-    """The report's JSON form."""
-    result = proof.result
-    odds = result.belief.probability if result.belief else proof.journal.problem.prior
-    return {
-        "format": "envsnap.proof",
-        "version": 1,
-        "id": proof.journal.id,
-        "fast": proof.names[0],
-        "slow": proof.names[1],
-        "outcome": result.outcome,
-        "reason": result.reason,
-        "metric": proof.journal.metric,
-        "culprits": [
-            {
-                "suspect": c.suspect,
-                "title": proof.title(c.suspect),
-                "probability": round(c.probability, 6),
-                "ratio": round(math.exp(c.effect), 6),
-                "low": round(math.exp(c.low), 6),
-                "high": round(math.exp(c.high), 6),
-                "fraction": round(c.fraction, 4),
-                "only_with": c.only_with,
-            }
-            for c in result.culprits
-        ],
-        "suspects": [
-            {"suspect": s.id, "title": s.title, "status": proof.status(s.id),
-             "probability": round(odds.get(s.id, 0.0), 6), "reason": proof.journal.dropped.get(s.id, "")}
-            for s in proof.switches
-        ],
-        "manual": [{"suspect": m.id, "title": m.title, "reason": m.reason, "advice": m.advice} for m in proof.manual],
-        "trials": [
-            {"run": r.run, "purpose": r.purpose, "suspect": r.suspect, "reverted": list(r.reverted),
-             "status": r.status, "reason": r.reason, "value": r.value, "seconds": r.seconds}
-            for r in proof.journal.records
-        ],
-        "reproduce": dict(reproduce(proof)),
-    }  # fmt: skip
 
 
 def effect_text(culprit: Culprit) -> str:
@@ -174,20 +166,20 @@ def _environment(changes: Mapping[str, str | None]) -> str:
     return f"env {shlex.join(words)} " if words else ""
 
 
-def progress(search: Search, journal: Journal, title: Mapping[str, str], limit: int = 3) -> str:
+def progress(search: Search, journal: Journal, level: Level, limit: int = 3) -> str:
     """How the search stands, in one line."""
-    done = len(journal.records)
-    seconds = [r.seconds for r in journal.records]
+    done = journal.runs
+    seconds = [r.seconds for r in journal.records if r.run]
     left = search.expected
     minutes = left * sum(seconds) / len(seconds) / 60 if seconds else 0.0
     about = f", about {minutes:.0f} min left" if minutes >= 1 else ""
     odds = search.belief.probability if search.belief else {}
     best = sorted(odds, key=lambda s: -odds[s])[:limit]
-    believed = "  ".join(f"{odds[s]:.0%} {title.get(s, s)}" for s in best if odds[s] >= 0.005)
+    believed = "  ".join(f"{odds[s]:.0%} {level.titles.get(s, s)}" for s in best if odds[s] >= 0.005)
     if search.belief and search.belief.none >= 0.005:
         believed += f"  {search.belief.none:.0%} none of them"
-    purpose = getattr(search.step, "purpose", "")
-    return f"run {done + 1} of about {done + left}{about}: {purpose}{f'  [{believed.strip()}]' if believed else ''}"
+    what = f"{getattr(search.step, 'purpose', '')}{' among its parts' if level.owner else ''}"
+    return f"run {done + 1} of about {done + left}{about}: {what}{f'  [{believed.strip()}]' if believed else ''}"
 
 
 def _notes(proof: Proof) -> Iterator[str]:
@@ -199,8 +191,11 @@ def _notes(proof: Proof) -> Iterator[str]:
         yield f"The last run said: {last.reason or last.status}. `envsnap show {last.run}` has the rest."
     if proof.result.outcome == "not_reproducible" and proof.manual:
         yield "What could not be switched stayed as it is, and may be the cause; see below."
-    if unseen := sum(r.unseen for r in proof.journal.records):
+    if proof.result.outcome in ("budget", "unsettled") or any(f.result.outcome == "budget" for f in proof.found):
+        yield f"Go on with `envsnap prove --continue {proof.journal.id} --budget RUNS`."
+    if unseen := sum(r.unseen for r in proof.journal.records if r.run):
         yield f"In {plural(unseen, 'run')} nobody could look whether the workers had what was set."
+    yield from proof.journal.notes
 
 
 def _lists(proof: Proof) -> Iterator[tuple[str, list[str]]]:
@@ -209,7 +204,12 @@ def _lists(proof: Proof) -> Iterator[tuple[str, list[str]]]:
     left = [f"{odds.get(s.id, 0):.0%} {s.title}" for s in proof.switches if by[s.id] == "open"]
     if left and proof.result.outcome in ("budget", "unsettled"):
         yield "Still possible", left
-    if out := [s.title for s in proof.switches if by[s.id] == "ruled_out"]:
+    out = [s.title for s in proof.switches if by[s.id] == "ruled_out"]
+    for under in proof.found[1:]:
+        names = [t for n, t in under.level.titles.items() if status_in(under, n) == "ruled_out"]
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        out += [f"of {proof.title(under.level.owner)}: {', '.join(names[:_SHOWN])}{more}"] if names else []
+    if out:
         yield "Ruled out by experiment", out
     if lost := [f"{proof.title(s)}: {why}" for s, why in proof.journal.dropped.items()]:
         yield "Did not take effect", lost
@@ -219,15 +219,23 @@ def _lists(proof: Proof) -> Iterator[tuple[str, list[str]]]:
 
 
 def _trials(proof: Proof) -> Iterator[tuple[str, str, str, str, str]]:
-    every = len(proof.switches)
-    for number, record in enumerate(proof.journal.records, 1):
-        names = [proof.title(s) for s in record.reverted]
-        if len(names) == every:
-            state_ = "all"
-        elif len(names) > every / 2 and record.purpose == "sufficiency":
-            others = [s.title for s in proof.switches if s.id not in record.reverted]
-            state_ = f"all but {', '.join(others)}"
-        else:
-            state_ = ", ".join(names) or "none"
+    levels = {f.level.owner: f.level for f in proof.found}
+    number = 0
+    for record in proof.journal.records:
+        number += bool(record.run)
+        level = levels.get(record.within)
         figure = f"{record.value:.5g}" if record.value is not None else f"{record.status}: {record.reason}"[:60]
-        yield str(number), record.run, record.purpose, figure, state_
+        state_ = _state(record, level.titles) if level else ""
+        within = f"of {proof.title(record.within)}: " if record.within else ""
+        yield str(number) if record.run else "", record.run, record.purpose, figure, within + state_
+
+
+def _state(record: Record, titles: Mapping[str, str]) -> str:
+    """What was as the fast side had it in a trial, in words."""
+    reverted = [titles.get(s, s) for s in record.reverted]
+    others = [title for name, title in titles.items() if name not in record.reverted]
+    if not others:
+        return "all"
+    if len(others) < len(reverted) and (len(others) <= _SHOWN or record.purpose == "sufficiency"):
+        return f"all but {', '.join(others)}"
+    return ", ".join(reverted) or "none"

@@ -1,17 +1,16 @@
-"""The journal: what is written is read again, one search at a time, and nothing that was killed is left running."""
+"""The journal: what is written is read again, one search at a time."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from envsnap.jsonfile import SnapshotError
 from envsnap.prove.belief import Spread
-from envsnap.prove.journal import MARK, Busy, Journal, Record, locked, sweep
+from envsnap.prove.journal import NOT_BUILT, Busy, Journal, Record, locked, machine_locked
 from envsnap.prove.search import Problem, Trial
 from envsnap.prove.start import ready_address
 from envsnap.prove.trials import search_of
@@ -27,7 +26,7 @@ def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "x.json", PROBLEM, "step_seconds", {"only": []}, [record("a", "b")], {"b": "why"})
     journal.save()
     assert Journal.load(tmp_path / "x.json") == journal
-    assert journal.counted == [Trial(frozenset("ab"), "gate", "", 1.0)]
+    assert journal.counted() == [Trial(frozenset("ab"), "gate", "", 1.0)]
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", '{"format": "envsnap.search", "version": 9}', "nonsense"])
@@ -55,23 +54,23 @@ def test_one_search_at_a_time(tmp_path: Path) -> None:
         pass
 
 
-def test_what_a_killed_search_left_running_is_ended_and_nothing_else() -> None:
-    command = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
-    started = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, env={**os.environ, MARK: mark})
-        for mark in ("0123456789-test", "9876543210-test")
-    ]
-    try:
-        for process in started:
-            assert process.stdout is not None
-            process.stdout.readline()
-        assert sweep(["0123456789-test"]) == 1
-        assert started[0].wait(10) == -9
-        assert started[1].poll() is None
-    finally:
-        for process in started:
-            process.kill()
-            process.communicate()
+def test_one_search_at_a_time_on_a_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with machine_locked(), pytest.raises(Busy, match="on this machine"), machine_locked():
+        pass
+    with machine_locked():
+        pass
+
+
+def test_what_could_not_be_built_is_no_run_and_is_not_tried_without_end(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "x.json", PROBLEM, records=[record("a", "b"), record(), record("a", cost=None)])
+    journal.records[2] = replace(journal.records[2], status=NOT_BUILT, run="")
+    assert journal.runs == 2
+    search = search_of(journal, 10)
+    assert search.budget - len(search.trials) == 8
+    journal.records += [journal.records[2]] * 120
+    search = search_of(journal, 10)
+    assert search.budget <= len(search.trials)
 
 
 def test_where_a_server_tells_that_it_is_ready() -> None:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import subprocess
+import sys
+import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from envsnap.collectors.caches import tuned_hash
 from envsnap.explain import Side
 from envsnap.explain.candidates import gather
 from envsnap.explain.effective import effective
 from envsnap.explain.explanation import Suspect
 from envsnap.explain.story import Facts
+from envsnap.host import LiveHost
 from envsnap.prove import trees
 from envsnap.prove.effect import without_effect
 from envsnap.prove.levers import Sides, levers
+from envsnap.prove.set_by_file import copy_into
 from envsnap.prove.switches import Commands, Manual, Setting, Switch, options_of, state, without_option
 from envsnap.reading import Json
-from tests.collectors.git_repo import Repo, isolate, section
+from tests.collectors.git_repo import Repo, isolate, section, wrapped_git
 from tests.explain import pairs
 
 
@@ -28,8 +35,10 @@ def suspects(fast: Side, slow: Side) -> list[Suspect]:
     return [Suspect(c.id, c.title, c.changes, 0.1, c.prior, c.mechanism) for c in gather(changes)]
 
 
-def made(tmp_path: Path, fast: Side, slow: Side, wheels: str = "") -> tuple[dict[str, Switch], dict[str, Manual]]:
-    switches, manual = levers(suspects(fast, slow), Sides(fast, slow, tmp_path, wheels))
+def made(
+    tmp_path: Path, fast: Side, slow: Side, wheels: str = "", by_hand: bool = False
+) -> tuple[dict[str, Switch], dict[str, Manual]]:
+    switches, manual = levers(suspects(fast, slow), Sides(fast, slow, tmp_path, wheels, by_hand))
     return {s.id: s for s in switches}, {m.id: m for m in manual}
 
 
@@ -171,15 +180,61 @@ def test_both_sides_code_is_unpacked_with_its_local_changes(tmp_path: Path, monk
     assert made_.environment["PYTHONPATH"] == f"{two}:/mine"
 
 
+def _without_commit(side: Side, commit: str) -> Side:
+    """The side with another commit, that nobody has."""
+    git = side.snapshot.sections["git"]
+    (head,) = (path for path in git.values if path.endswith(".head"))
+    git = replace(git, values={**git.values, head: commit})
+    return replace(side, snapshot=replace(side.snapshot, sections={**side.snapshot.sections, "git": git}))
+
+
 def test_a_commit_that_is_gone_is_left_to_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _, fast, slow = _repository(tmp_path, monkeypatch)
-    values = fast.snapshot.sections["git"].values
-    (head,) = (path for path in values if path.endswith(".head"))
-    git = replace(fast.snapshot.sections["git"], values={**values, head: "0" * 40})
-    fast = replace(fast, snapshot=replace(fast.snapshot, sections={**fast.snapshot.sections, "git": git}))
-    switches, manual = made(tmp_path, fast, slow)
+    repo, fast, slow = _repository(tmp_path, monkeypatch)
+    switches, manual = made(tmp_path, _without_commit(fast, "0" * 40), slow)
     assert not switches
-    assert "is not in" in next(iter(manual.values())).reason
+    reason = next(iter(manual.values())).reason
+    assert "0000000000 is not in" in reason
+    assert f"git -C {repo.root} fetch origin {'0' * 40}" in reason
+
+
+def test_of_a_commit_that_is_gone_on_both_sides_the_recorded_patch_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    repo = Repo.new(tmp_path / "engine")
+    repo.commit({"code.py": "slow = True\n"})
+    ends = []
+    for text in ("slow = True\n", "slow = True\ndirty = True\n"):
+        repo.write({"code.py": text})
+        ends.append(section(repo.root))
+    both = [
+        _without_commit(replace(side, snapshot=replace(side.snapshot, sections={**side.snapshot.sections, "git": git})),
+                        "0" * 40)
+        for side, git in zip(sides({"worker[main].env[A]": "1"}, {"worker[main].env[A]": "1"}), ends)
+    ]  # fmt: skip
+    folder = tmp_path / "search"
+    folder.mkdir()
+    switches, _ = made(folder, both[0], both[1])
+    (switch,) = switches.values()
+    assert (Path(switch.fast.paths[0]) / "code.py").read_text() == "slow = True\n"
+    assert (Path(switch.slow.paths[0]) / "code.py").read_text() == "slow = True\ndirty = True\n"
+    head = repo.git("rev-parse", "HEAD")[:10]
+    assert switch.partly == (
+        f"what was not committed stands on {head} instead, since commit 0000000000 is gone"
+    )  # fmt: skip
+
+
+def test_a_full_disk_ends_it_rather_than_the_repository_being_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, fast, slow = _repository(tmp_path, monkeypatch)
+    full = 'echo "fatal: unable to write file: No space left on device" >&2; exit 128'
+    wrapped_git(tmp_path, monkeypatch, f'case "$*" in *checkout-index*) {full};; esac')
+    folder = tmp_path / "search"
+    folder.mkdir()
+    with pytest.raises(OSError, match="No space left on device"):
+        made(folder, fast, slow)
+    assert list(folder.iterdir()) == [], "nothing half is left"
 
 
 def test_a_package_needs_its_wheels(tmp_path: Path) -> None:
@@ -212,3 +267,138 @@ def test_whether_the_engine_resolved_an_option_as_wanted() -> None:
     assert without_effect(switch, typed, during) == "no worker was started with --backend fa3"
     gone = Setting(options={"backend": None})
     assert "was to be left out" in without_effect(switch, gone, during)
+
+
+def numactl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is found on the path, and does nothing but run the command."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "numactl").write_text('#!/bin/sh\nshift\nexec "$@"\n')
+    (tools / "numactl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+
+
+def test_a_memory_policy_by_numactl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    roles = ("main", "scheduler_TP0")
+    fast, slow = ({f"worker[{r}].numa_policy": policy for r in roles} for policy in ("bind:0", "default"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    _, manual = made(tmp_path, *sides(fast, slow))
+    assert "no numactl" in manual["numa_binding"].reason
+    numactl(tmp_path, monkeypatch)
+    switches, _ = made(tmp_path, *sides(fast, slow))
+    (switch,) = switches.values()
+    server = state(Commands(("bench",), ("serve",)), [switch], frozenset({switch.id}), tmp_path).commands.server
+    assert server == ("numactl", "--membind=0", "serve")
+    assert state(Commands(("bench",), ("serve",)), [switch], frozenset(), tmp_path).commands.server == ("serve",)
+    during = pairs.snapshot({"worker[main].numa_policy": "bind:0", "worker[scheduler_TP0].numa_policy": "default"})
+    assert without_effect(switch, switch.fast, during) == (
+        "scheduler_TP0 has the memory policy default instead of bind:0"
+    )  # fmt: skip
+    _, manual = made(tmp_path, *sides({**fast, "worker[scheduler_TP0].numa_policy": "bind:63"}, slow))
+    assert "the engine binds them itself" in manual["numa_binding"].reason
+    lost = {f"worker[{r}].numa_policy": "bind:63" for r in roles}
+    _, manual = made(tmp_path, *sides(lost, slow))
+    assert "no memory node 63" in manual["numa_binding"].reason
+
+
+def test_a_drafts_revision_by_its_option_where_both_are_at_hand(tmp_path: Path) -> None:
+    name = "acme/eagle"
+    values: list[dict[str, Json]] = []
+    for commit in ("a" * 40, "b" * 40):
+        place = tmp_path / "models--acme--eagle" / "snapshots" / commit
+        place.mkdir(parents=True)
+        values.append({f"model[{name}].revision": commit, f"model[{name}].path": str(place)})
+    command = ("sglang", "serve", "--model-path", "acme/base", "--speculative-draft-model-path", name)
+    fast, slow = (replace(side, runs=(replace(side.runs[0], server=command),)) for side in sides(values[0], values[1]))
+    switches, _ = made(tmp_path, fast, slow)
+    (switch,) = switches.values()
+    assert switch.fast.options == {
+        "speculative_draft_model_revision": ("--speculative-draft-model-revision", "a" * 40)
+    }  # fmt: skip
+    (tmp_path / "models--acme--eagle" / "snapshots" / ("a" * 40)).rmdir()
+    switches, manual = made(tmp_path, fast, slow)
+    assert not switches
+    assert "revision aaaaaaaaaa of acme/eagle is not in the cache" in next(iter(manual.values())).reason
+
+
+def test_a_sitecustomize_in_a_folder_of_its_own_while_its_content_is_still_there(tmp_path: Path) -> None:
+    ends: list[dict[str, Json]] = []
+    for name in ("one", "two"):
+        file = tmp_path / name / "sitecustomize.py"
+        file.parent.mkdir()
+        file.write_text(f"import os\nos.environ['CUSTOM'] = '{name}'\n")
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        ends.append({"python.sitecustomize[0].path": str(file), "python.sitecustomize[0].sha256": digest})
+    folder = tmp_path / "search"
+    folder.mkdir()
+    switches, _ = made(folder, *sides(ends[0], ends[1]))
+    (switch,) = switches.values()
+    for reverted, wanted in ((frozenset({switch.id}), "one"), (frozenset[str](), "two")):
+        environment = state(Commands(("bench",)), [switch], reverted, tmp_path).environment
+        out = subprocess.run(
+            [sys.executable, "-c", "import os; print(os.environ['CUSTOM'])"], capture_output=True, text=True,
+            env={**os.environ, "PYTHONPATH": str(environment["PYTHONPATH"])},
+        )  # fmt: skip
+        assert out.stdout.strip() == wanted
+    (tmp_path / "one" / "sitecustomize.py").write_text("replaced = True\n")
+    switches, manual = made(folder, *sides(ends[0], ends[1]))
+    assert not switches
+    assert "has not the content any more that fast had" in next(iter(manual.values())).reason
+
+
+def test_tuning_results_are_copied_for_a_trial_while_they_are_still_there(tmp_path: Path) -> None:
+    ends: list[dict[str, Json]] = []
+    for name in ("one", "two"):
+        place = tmp_path / name
+        place.mkdir()
+        (place / "kernel.autotune.json").write_text(f'"{name}"')
+        ends.append({"cache[triton].path": str(place), "cache[triton].warm": True,
+                     "cache[triton].tuned_sha256": tuned_hash(LiveHost(), "triton", str(place))})  # fmt: skip
+    switches, _ = made(tmp_path, *sides(ends[0], ends[1]))
+    (switch,) = switches.values()
+    made_ = state(Commands(("bench",)), [switch], frozenset({switch.id}), tmp_path / "empty")
+    folder = made_.environment["TRITON_CACHE_DIR"]
+    assert folder is not None
+    assert made_.folders == {folder: str(tmp_path / "one")}
+    copy_into(Path(folder), made_.folders[folder])
+    assert (Path(folder) / "kernel.autotune.json").read_text() == '"one"'
+    (tmp_path / "one" / "kernel.autotune.json").write_text('"tuned anew"')
+    switches, manual = made(tmp_path, *sides(ends[0], ends[1]))
+    assert not switches
+    assert "are not there any more" in next(iter(manual.values())).reason
+
+
+def test_a_package_of_another_version_counts_once_it_is_imported_from_its_folder(tmp_path: Path) -> None:
+    """A wheel made here, of a package that is nowhere else."""
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    for version in ("1.0", "2.0"):
+        with zipfile.ZipFile(wheels / f"kernelish-{version}-py3-none-any.whl", "w") as wheel:
+            info = f"kernelish-{version}.dist-info"
+            wheel.writestr("kernelish/__init__.py", f"VERSION = '{version}'\n")
+            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: kernelish\nVersion: {version}\n")
+            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{info}/RECORD", "")
+    values: list[dict[str, Json]] = [{"package[kernelish].version": version} for version in ("1.0", "2.0")]
+    switches, _ = made(tmp_path, *sides(*values), wheels=str(wheels))
+    (switch,) = switches.values()
+    environment = state(Commands(("bench",)), [switch], frozenset({switch.id}), tmp_path).environment
+    out = subprocess.run(
+        [sys.executable, "-c", "import kernelish; print(kernelish.VERSION)"], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(environment["PYTHONPATH"])},
+    )  # fmt: skip
+    assert out.stdout.strip() == "1.0"
+    held = {"worker[main].env[PYTHONPATH]": str(environment["PYTHONPATH"])}
+    origin = "record[main].package_origin[kernelish]"
+    during = pairs.snapshot({**held, origin: f"{switch.fast.paths[0]}/kernelish/__init__.py"})
+    assert without_effect(switch, switch.fast, during) == ""
+    during = pairs.snapshot({**held, origin: "/usr/lib/kernelish/__init__.py"})
+    assert without_effect(switch, switch.fast, during) == "main imported /usr/lib/kernelish/__init__.py"
+
+
+def test_what_can_be_switched_in_part_alone_says_so(tmp_path: Path) -> None:
+    change = {"worker[main].env[NCCL_PROTO]": "LL", "nccl.conf[system].set[NCCL_PROTO]": "LL"}
+    switches, _ = made(tmp_path, *sides(change, dict.fromkeys(change, "Simple")))
+    (switch,) = switches.values()
+    assert switch.fast.environment == {"NCCL_PROTO": "LL"}
+    assert "/etc/nccl.conf is read whatever" in switch.partly

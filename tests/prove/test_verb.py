@@ -32,7 +32,8 @@ class Place:
         self.engine = f"{sys.executable} {PROGRAMS / 'engine.py'} --port {port}"
         self.bench = [sys.executable, str(PROGRAMS / "bench.py"), str(port)]
         paths = [str(folder / "repo"), *filter(None, [os.environ.get("PYTHONPATH")])]
-        self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        # NOTE: the machine's lock lies in the folder for temporary files, and tests may run side by side.
+        self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TMPDIR": str(folder)}
 
     def git(self, *arguments: str) -> str:
         command = [
@@ -46,6 +47,10 @@ class Place:
             *arguments,
         ]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    def commit(self, message: str) -> None:
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", message)
 
     def rules(self, **rules: object) -> None:
         (self.folder / "rules.json").write_text(json.dumps({k.replace("__", "--"): v for k, v in rules.items()}))
@@ -62,6 +67,20 @@ class Place:
         )  # fmt: skip
         assert done.returncode == code, done.stderr[-3000:] + done.stdout
         return done.stdout
+
+    def told(self, *arguments: str) -> str:
+        """What a call that ends in trouble says."""
+        done = subprocess.run(
+            [sys.executable, "-m", "envsnap", *arguments], cwd=self.folder, capture_output=True, text=True, timeout=300,
+            env=self.environment,
+        )  # fmt: skip
+        assert done.returncode == 2, done.stdout
+        return done.stderr
+
+    def answers(self) -> bool:
+        """Whether an engine is up."""
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def command(self, *options: str) -> list[str]:
         server = ["--server", f"{self.engine} --graphs off --threads 8", "--metric", METRIC]
@@ -80,15 +99,21 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Place:
     repo = place.folder / "repo"
     repo.mkdir()
     place.git("init", "-q")
-    (repo / "delay.py").write_text("FACTOR = 1.0\n")
-    place.git("add", "-A")
-    place.git("commit", "-q", "-m", "An engine's part")
+    space = "\n" * 8
+    (repo / "delay.py").write_text(f"A = 1\n{space}FACTOR = 1.0\n{space}B = 1\n")
+    (repo / "other.py").write_text("OTHER = 1\n")
+    place.commit("An engine's part")
     place.rules(KNOB_3=["2", 1.5])
     place.record("fast", FAST, "--graphs on --threads 4")
-    later = "import json\n\nFACTOR = json.load(open('rules.json')).get('commit', 1.0)\n"
-    (repo / "delay.py").write_text(later)
-    place.git("commit", "-q", "-a", "-m", "Another part")
-    (repo / "delay.py").write_text(f"{later}UNUSED = 1\n")
+    (repo / "other.py").write_text("OTHER = 2\n")
+    place.commit("Another number")
+    read = "import json\n\nFACTOR = json.load(open('rules.json')).get('commit', 1.0)\n"
+    (repo / "delay.py").write_text(f"A = 2\n{space}{read}{space}B = 2\n")
+    place.commit("Read the factor")
+    (repo / "new.py").write_text("NEW = 1\n")
+    place.commit("Something new")
+    late = "FACTOR *= json.load(open('rules.json')).get('dirty', 1.0)\n"
+    (repo / "delay.py").write_text(f"A = 2\n{space}{read}{late}{space}B = 2\n")
     place.record("slow", SLOW, "--graphs off --threads 8")
     return place
 
@@ -128,9 +153,36 @@ def test_an_argument_and_a_variable_are_both_found(place: Place) -> None:
     assert found(proof) == {"argument:cuda_graph", "env:KNOB_5"} or found(proof) == {"argument:graphs", "env:KNOB_5"}
 
 
-def test_a_commit_is_found(place: Place) -> None:
+def test_a_commit_is_found_with_the_hunk_of_it_that_matters(place: Place) -> None:
     place.rules(commit=1.5)
-    assert found(place.prove()) == {"git:repo"}
+    before = place.git("status", "--porcelain"), place.git("rev-parse", "HEAD"), place.git("worktree", "list")
+    proof = place.prove()
+    assert found(proof) == {"git:repo"}
+    commits, hunks = proof["parts"]
+    assert [c["title"].partition(" (")[2] for c in commits["culprits"]] == ["Read the factor)"]
+    assert {s["title"].partition(" (")[2] or s["title"] for s in commits["suspects"]} == {
+        "Another number)", "Read the factor)", "Something new)", "uncommitted changes",
+    }  # fmt: skip
+    (hunk,) = hunks["culprits"]
+    assert hunk["title"] == "delay.py:10"
+    assert 1.4 < hunk["ratio"] < 1.6
+    assert len(hunks["suspects"]) == 3
+    assert violations(proof) == []
+    ran = [(t["within"], tuple(t["reverted"])) for t in proof["trials"] if t["purpose"] != "gate"]
+    assert len(set(ran)) == len(ran), "no run is repeated"
+    assert (place.git("status", "--porcelain"), place.git("rev-parse", "HEAD"), place.git("worktree", "list")) == before
+    assert not list((place.folder / ".envsnap" / "prove").glob("*/code")), "no tree of a trial is left"
+    text = place.call(*place.command())
+    assert text.startswith("Confirmed by experiment: repository repo")
+    assert "delay.py:10" in text.splitlines()[0]
+
+
+def test_what_was_not_committed_is_found(place: Place) -> None:
+    place.rules(dirty=1.5)
+    proof = place.prove()
+    assert found(proof) == {"git:repo"}
+    assert [c["title"] for c in proof["parts"][0]["culprits"]] == ["uncommitted changes"]
+    assert [c["title"] for c in proof["parts"][1]["culprits"]] == ["delay.py:13"]
 
 
 def test_a_gap_that_does_not_come_back(place: Place) -> None:
@@ -176,46 +228,71 @@ def test_one_suspect_alone_as_explain_spells_it(place: Place) -> None:
     assert proof["outcome"] == "none"
 
 
-def test_a_killed_search_goes_on_where_it_stopped(place: Place) -> None:
-    place.rules(KNOB_3=["2", 1.5])
+def done(place: Place) -> list[str]:
+    """The runs that the journal holds."""
+    found_ = (place.folder / ".envsnap" / "prove").glob("*.json")
+    return [r["run"] for p in found_ for r in json.loads(p.read_text())["records"]]
+
+
+def at_work(place: Place, count: int, **streams: Any) -> subprocess.Popen[bytes]:
+    """A search that has done so many runs, and whose next one has its server up."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "envsnap", *place.command("--format", "json")],
-        cwd=place.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=place.environment,
-    )  # fmt: skip
-    folder = place.folder / ".envsnap" / "prove"
-
-    def done() -> list[str]:
-        return [r["run"] for p in folder.glob("*.json") for r in json.loads(p.read_text())["records"]]
-
-    for _ in range(600):
-        if len(done()) >= 3:
+        [sys.executable, "-m", "envsnap", *place.command()], cwd=place.folder, env=place.environment, **streams
+    )
+    for _ in range(6000):
+        if len(done(place)) >= count and place.answers():
             break
-        time.sleep(0.05)
-    time.sleep(0.4)  # the fourth run is at work, most likely with its server up
+        assert process.poll() is None
+        time.sleep(0.02)
+    return process
+
+
+def test_a_killed_search_is_cleaned_up_after_and_goes_on_where_it_stopped(place: Place) -> None:
+    place.rules(KNOB_3=["2", 1.5])
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = at_work(place, 3, **quiet)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    before = done()
-    proof = place.prove()
+    before = done(place)
+    # What the dead one leaves besides its server: folders for the trial, and what its engine put into shared memory.
+    (folder,) = [p for p in (place.folder / ".envsnap" / "prove").iterdir() if p.is_dir()]
+    (folder / "code" / "tree").mkdir(parents=True)
+    shm = Path("/dev/shm")
+    left = shm / f"sglang_loads_{os.getpid()}_test.shm"
+    if os.access(shm, os.W_OK):
+        left.write_text("left")
+    try:
+        proof = json.loads(place.call("prove", "--continue", "last", "--format", "json"))
+        assert not left.exists()
+    finally:
+        left.unlink(missing_ok=True)
     assert found(proof) == {"env:KNOB_3"}
     assert [t["run"] for t in proof["trials"]][: len(before)] == before
+    assert not (folder / "code").exists()
+    place.record("fast", FAST, "--graphs on --threads 4")  # a label that has grown since is still the same search
+    assert json.loads(place.call("prove", "--continue", proof["id"], "--format", "json")) == proof
 
 
-def test_ctrl_c_leaves_nothing_behind(place: Place) -> None:
+def test_ctrl_c_leaves_nothing_behind_and_says_how_to_go_on(place: Place) -> None:
     place.rules(KNOB_3=["2", 1.5])
-    process = subprocess.Popen(
-        [sys.executable, "-m", "envsnap", *place.command()],
-        cwd=place.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=place.environment,
-    )  # fmt: skip
-    folder = place.folder / ".envsnap" / "prove"
-    for _ in range(1200):
-        if any(json.loads(p.read_text())["records"] for p in folder.glob("*.json")):
-            break
-        time.sleep(0.05)
-    time.sleep(0.5)  # the second run is at work
+    process = at_work(place, 1, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert b"the same command goes on" in err
+    (folder,) = [p for p in (place.folder / ".envsnap" / "prove").iterdir() if p.is_dir()]
+    assert f"prove --continue {folder.name}".encode() in err
+    assert not place.answers()
+
+
+def test_a_search_that_is_not_there_cannot_be_continued(place: Place) -> None:
+    assert "no search to continue" in place.told("prove", "--continue", "last")
+    assert "takes FAST, SLOW and the benchmark from the search" in place.told("prove", "fast", "--continue", "last")
+    assert "two sides" in place.told("prove", "fast")
+    place.call(*place.command("--budget", "1"), code=3)
+    assert "There is no search 'nonsense'" in place.told("prove", "--continue", "nonsense")
+    secret = [*place.command("--again", "--budget", "1"), "--api-key", "hunter2hunter2"]
+    place.call(*secret, code=2)
+    assert "held a secret" in place.told("prove", "--continue", "last")
 
 
 def test_the_budget_and_the_plans(place: Place) -> None:

@@ -1,0 +1,200 @@
+"""Between trials: whatever one left behind is gone before the next begins: processes, GPU memory, shared memory.
+
+Also what a search left that was killed: every process of a search carries its mark, and the journal says which files
+in /dev/shm were there before.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from envsnap.host import Host
+from envsnap.reading import Missing, Unavailable, Value, Why
+from envsnap.runs.plan import Say
+from envsnap.workers import live_env
+
+MARK = "ENVSNAP_PROVE"
+"""Variable that marks every process of a search, so that what a killed one left behind is found."""
+
+GPU_SECONDS = 60.0
+"""How long memory of a GPU may take to come back; a large process is torn down within some seconds."""
+GPU_TOLERANCE_BYTES = 256 << 20
+ROOM_BYTES = 256 << 20
+"""Free space below which no trial begins: a run with its logs takes some MiB, a tree of code up to some hundred."""
+
+_SHM = "/dev/shm"
+_LEFT = ("sgl_shm_mq_*", "sglang_loads_*", "psm_*", "sem.mp-*", "torch_*", "nccl-*")
+"""Files that engines, Python's multiprocessing, torch and NCCL make there, and leave where they are killed."""
+_MEMORY = (("nvmlDeviceGetMemoryInfo", 0x0200_0028), ("nvmlDeviceGetMemoryInfo",))
+_MAPS_LIMIT = 16 << 20
+
+
+class Unclean(Exception):
+    """Something stands in the way of the next trial; one sentence without its full stop."""
+
+
+@dataclass(frozen=True)
+class Before:
+    """What there was before a trial: bytes in use on each GPU, or why nobody can tell; the files in /dev/shm."""
+
+    gpus: Mapping[int, int]
+    unchecked: str
+    shm: frozenset[str]
+
+
+def look(host: Host) -> Before:
+    """What there is now."""
+    gpus, unchecked = _used(host)
+    return Before(gpus, unchecked, frozenset(_listed()))
+
+
+def room(folder: Path) -> None:
+    """See that a run can still be kept. Raises: Unclean."""
+    free = shutil.disk_usage(folder).free
+    if free < ROOM_BYTES:
+        raise Unclean(f"only {free >> 20} MiB are left on the disk of {folder}, and a run could not be kept")
+
+
+def settle(host: Host, before: Before, mark: str, say: Say, seconds: float = GPU_SECONDS) -> None:
+    """End what a trial left running, remove what it left in /dev/shm, and wait until GPU memory is back.
+
+    Raises: Unclean.
+    """
+    sweep(host, [mark], say)
+    tidy(host, before.shm, say)
+    began = said = time.monotonic()
+    while over := [
+        (gpu, used - before.gpus[gpu])
+        for gpu, used in _used(host)[0].items()
+        if gpu in before.gpus and used - before.gpus[gpu] > GPU_TOLERANCE_BYTES
+    ]:
+        now = time.monotonic()
+        gpu, more = over[0]
+        text = f"GPU {gpu} holds {more / 2**30:.1f} GiB more than before the trial"
+        if now - began >= seconds:
+            raise Unclean(f"{text}, {seconds:.0f} s after it ended: something else has come to use it, or hangs")
+        if now - said > 2:
+            said = now
+            say(f"{text}; waiting", passing=True)
+        time.sleep(min(0.5, seconds / 10))
+
+
+def sweep(host: Host, marks: Sequence[str], say: Say) -> int:
+    """End the processes of these searches, by their groups; how many there were.
+
+    The caller holds the lock, so that no search of this store is at work.
+    """
+    found = list(_marked(host, {f"{MARK}={mark}" for mark in marks}))
+    groups: set[int] = set()
+    for pid in found:
+        try:
+            groups.add(os.getpgid(pid))
+        except ProcessLookupError:
+            continue
+    for group in groups - {os.getpgrp()}:
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
+    for _ in range(100):  # an exit takes a moment, a large one some seconds
+        if not any(_runs(pid) for pid in found):
+            break
+        time.sleep(0.05)
+    if found:
+        say(f"ended {len(found)} processes that an earlier run left behind ({MARK})")
+    return len(found)
+
+
+def tidy(host: Host, before: Collection[str], say: Say) -> list[str]:
+    """Remove files of ours in /dev/shm that engines leave there, that came since, and that no process holds."""
+    new = [n for n in _listed() if n not in before and any(fnmatchcase(n, pattern) for pattern in _LEFT)]
+    new = [n for n in new if _owner(n) == os.geteuid()]
+    held = _held(host) if new else frozenset()
+    gone = []
+    for name in new:
+        if held is not None and name not in held:
+            Path(_SHM, name).unlink(missing_ok=True)
+            gone.append(name)
+    if gone:
+        say(f"removed {len(gone)} files that the run left in {_SHM}")
+    return gone
+
+
+def _used(host: Host) -> tuple[dict[int, int], str]:
+    """Bytes in use on each GPU; why that is not known, where it is not."""
+    try:
+        count = int(host.nvml("nvmlDeviceGetCount"))
+    except Missing as missing:
+        return {}, str(missing)
+    used = {}
+    for gpu in range(count):
+        for function, *version in _MEMORY:
+            (answer,) = host.found([["nvml", function, f"gpu:{gpu}", *version]])
+            if isinstance(answer, Value):
+                used[gpu] = int(answer.value["used"])
+                break
+    return used, "" if len(used) == count else "a GPU does not tell what of its memory is in use"
+
+
+def _listed() -> list[str]:
+    try:
+        return sorted(os.listdir(_SHM))
+    except OSError:
+        return []
+
+
+def _owner(name: str) -> int | None:
+    try:
+        return os.lstat(f"{_SHM}/{name}").st_uid
+    except OSError:
+        return None
+
+
+def _held(host: Host) -> frozenset[str] | None:
+    """Names in /dev/shm that a process has open or mapped; None where that cannot be told. Others' may not be seen."""
+    pids = [name for name in os.listdir("/proc") if name.isdigit()]
+    maps = host.read_all([f"/proc/{pid}/maps" for pid in pids], _MAPS_LIMIT)
+    if any(not isinstance(m, (Value, Unavailable)) or getattr(m, "why", None) is Why.TOO_LARGE for m in maps.values()):
+        return None
+    found = {
+        line.partition(f"{_SHM}/")[2].removesuffix(" (deleted)")
+        for text in maps.values() if isinstance(text, Value) and _SHM in str(text.value)
+        for line in str(text.value).split("\n") if f" {_SHM}/" in line
+    }  # fmt: skip
+    open_ = host.one("holders", f"{_SHM}/", 65_536, 10.0)
+    found |= {str(path).removeprefix(f"{_SHM}/") for holder in open_["holders"] for path in holder["files"]}
+    return frozenset(found) if open_["complete"] else None
+
+
+def _marked(host: Host, marks: Collection[str]) -> Iterator[int]:
+    """Processes with one of these variables; a retitled one has it in its live environment alone."""
+    wanted = {mark.encode() for mark in marks}
+    retitled = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            held = (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if wanted & set(held.split(b"\0")):
+            yield int(entry.name)
+        elif held.startswith(b"\0"):
+            retitled.append(int(entry.name))
+    for pid, live in live_env.read_all(host, retitled).items() if retitled else ():
+        if not isinstance(live, Unavailable) and f"{MARK}={live.variables.get(MARK)}" in marks:
+            yield pid
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
