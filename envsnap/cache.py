@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from envsnap.host import Host
+from envsnap.jsonfile import open_beside
 from envsnap.reading import Json
 from envsnap.scope import Scope
 
@@ -163,7 +163,7 @@ def _write(path: Path, data: bytes) -> None:
     except FileExistsError:
         if not _is_own(os.lstat(path.parent), stat.S_ISDIR):
             return
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, temporary = open_beside(path)
     try:
         with open(handle, "wb") as file:
             file.write(data)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from envsnap.host import Host
 from envsnap.reading import Missing, Unavailable, Value, Why
 from envsnap.scope import Scope
-from envsnap.workers import exec_env
 from envsnap.workers.tree import Process, of_interest
 
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?\Z")
@@ -35,6 +34,8 @@ def of_processes(host: Host, scope: Scope) -> Started | None:
     if not candidates:
         _refuse_titles(host, scope)
         return None
+    from envsnap.workers import exec_env
+
     process = candidates[0]
     proc = f"/proc/{process.pid}"
     given = exec_env.read_all(host, [process])[process.pid]

@@ -6,14 +6,17 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from envsnap.cache import Cache
 from envsnap.collectors._library_version import HEADER_BYTES, ROLES, header_beside, nccl_text, version
 from envsnap.host import Host, value_of
 from envsnap.keys import At, Effect, Key, Kind, Lever, Type, path_of
 from envsnap.reading import Found, Missing, Unavailable, Value, attempt
-from envsnap.workers import elf, memory
-from envsnap.workers.maps import Mapped, Maps
+from envsnap.workers import elf
+
+if TYPE_CHECKING:
+    from envsnap.workers.maps import Mapped, Maps
 
 _LINK = (Effect.COMMUNICATION, Effect.VERIFY)
 _KERNELS = (Effect.COMPUTE, Effect.VERIFY, Effect.DRAFT, Effect.PREFILL)
@@ -95,6 +98,8 @@ def readings(
     host: Host, held: Cache, names: Mapping[int, str], mapped: Mapping[int, Maps | Unavailable]
 ) -> Iterator[tuple[str, Found]]:
     """Yield the readings of all processes; every file is looked at once, in two batches."""
+    from envsnap.workers.maps import Maps
+
     by_process = {pid: _wanted(m.files) for pid, m in mapped.items() if isinstance(m, Maps)}
     first = {(lib.file_id, lib.path): (pid, role, lib) for pid, libs in by_process.items() for role, lib in libs}
     known = dict(zip(first, _facts(host, held, list(first.values()))))
@@ -125,6 +130,8 @@ def _instances(libs: Sequence[tuple[str, Mapped]]) -> Iterator[tuple[str, Mapped
 
 
 def _facts(host: Host, held: Cache, libs: Sequence[tuple[int, str, Mapped]]) -> Iterator[_Facts]:
+    from envsnap.workers import memory
+
     heads = memory.read_all(host, [(pid, [(lib.start, elf.HEAD_BYTES)]) for pid, _, lib in libs])
     opened = [_opened(pid, lib) for pid, _, lib in libs]
     headers = [f"/proc/{pid}/root{header_beside(role, lib.path)}" for pid, role, lib in libs]

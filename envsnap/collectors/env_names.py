@@ -15,8 +15,7 @@ from envsnap.host import Host
 from envsnap.keys import Effect, Key, Kind, Type, path_of
 from envsnap.reading import Found, Missing, Unavailable, Value, Why
 from envsnap.scope import Scope
-from envsnap.workers.census import take
-from envsnap.workers.live_env import Environment
+from envsnap.workers.tree import of_interest
 
 METHOD = "os.environ, memory of the processes of interest, text of the installed engines"
 
@@ -77,9 +76,13 @@ def _environs(host: Host, scope: Scope) -> tuple[set[str], int]:
     """
     names = set(host.environ())
     try:
-        census = take(host, scope)
+        of_interest(host, scope)
     except Missing:  # none is named, or none runs
         return names, 0
+    from envsnap.workers import census as workers
+    from envsnap.workers.live_env import Environment
+
+    census = workers.take(host, scope)
     unread = 0
     for process in census.processes:
         live, given = census.live[process.pid], census.at_exec[process.pid]

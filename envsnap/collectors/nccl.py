@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from envsnap.host import Host, value_of
 from envsnap.keys import Effect, Key, Kind, Lever, Type, path_of
 from envsnap.reading import Error, Found, Json, Unavailable, Value, Why
 from envsnap.scope import Scope
-from envsnap.workers import nccl_log
+
+if TYPE_CHECKING:
+    from envsnap.workers import nccl_log
 
 METHOD = "nccl.conf files, NCCL_DEBUG log, RAS"
 
@@ -170,6 +173,8 @@ def _logs(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
         if not isinstance(text, Value):
             yield "nccl.log", text if isinstance(text, Unavailable) else Error(f"{path}: {text.message}")
             return
+    from envsnap.workers import nccl_log
+
     log = nccl_log.parse(line for text in texts for line in str(value_of(text)).splitlines())
     yield "nccl.log.rank_count", Value(len(log.ranks))
     yield "nccl.log.unread_count", Value(log.other_lines)

@@ -6,6 +6,7 @@ The processes are those named with --pid or --match, all below them, and the lau
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from envsnap import cache
 from envsnap.collectors import Partial, _worker_libraries, _worker_state
@@ -14,8 +15,10 @@ from envsnap.host import Host
 from envsnap.keys import Effect, Key, Kind, Lever, Type, path_of
 from envsnap.reading import Found, Unavailable, Value, Why, attempt
 from envsnap.scope import Scope
-from envsnap.workers import census, exec_env
-from envsnap.workers.live_env import Environment
+from envsnap.workers.tree import of_interest
+
+if TYPE_CHECKING:
+    from envsnap.workers.live_env import Environment
 
 METHOD = "process memory (libc's environ), /proc/PID"
 
@@ -39,6 +42,9 @@ KEYS = (
 
 def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     """Yield the readings."""
+    of_interest(host, scope)  # where nothing is, what looks into it need not be imported
+    from envsnap.workers import census
+
     taken = census.take(host, scope)
     uptime, own, answers = _worker_state.read(host, taken.processes)
     now = attempt(lambda: float(host.self()["time"]))
@@ -59,6 +65,9 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
 def _environment(
     role: str, live: Environment | Unavailable, at_exec: Mapping[str, str] | Unavailable
 ) -> Iterator[tuple[str, Found]]:
+    from envsnap.workers import exec_env
+    from envsnap.workers.live_env import Environment
+
     branch, before = path_of("worker[].env", role), path_of("worker[].env_at_exec", role)
     added = path_of("worker[].env_added", role)
     if isinstance(live, Unavailable):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envsnap.collectors._record_keys import KEYS
 from envsnap.collectors._server_arguments import named
@@ -11,8 +11,10 @@ from envsnap.host import Host
 from envsnap.keys import path_of
 from envsnap.reading import Found, Json, Unavailable, Value, Why
 from envsnap.scope import Scope
-from envsnap.workers import records
-from envsnap.workers.record_file import Record
+from envsnap.workers.tree import of_interest
+
+if TYPE_CHECKING:
+    from envsnap.workers.record_file import Record
 
 __all__ = ["KEYS", "METHOD", "collect"]
 
@@ -44,6 +46,10 @@ Readings = Iterator[tuple[str, Found]]
 
 def collect(host: Host, scope: Scope) -> Readings:
     """Yield the readings."""
+    if not scope.records:
+        of_interest(host, scope)  # where nothing is, what looks into it need not be imported
+    from envsnap.workers import records
+
     found = records.read(host, scope)
     told: dict[str, dict[str, Json]] = {}
     for record in found:

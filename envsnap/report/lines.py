@@ -6,7 +6,6 @@ rich is imported only for a terminal: it takes as long to import as a diff takes
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable
 from typing import TextIO
 
@@ -65,7 +64,11 @@ def can_overwrite(stream: TextIO) -> bool:
 
 def width_of(stream: TextIO) -> int:
     """Columns to fill: the terminal's, or a fixed number where the text goes elsewhere."""
-    return max(60, shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns) if stream.isatty() else PLAIN_WIDTH
+    if not stream.isatty():
+        return PLAIN_WIDTH
+    from shutil import get_terminal_size
+
+    return max(60, get_terminal_size((PLAIN_WIDTH, 24)).columns)
 
 
 def cut(count: int, limit: int, how: str = "--all") -> Line | None:

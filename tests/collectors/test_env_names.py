@@ -14,6 +14,7 @@ from envsnap.host import LiveHost
 from envsnap.reading import Unavailable, Why
 from envsnap.scope import Scope
 from envsnap.snapshot import Section
+from envsnap.workers import census as workers
 from envsnap.workers.census import Census
 from envsnap.workers.tree import Process
 from tests.collectors.environments import Venv
@@ -108,8 +109,9 @@ def test_workers_that_cannot_be_looked_into_leave_it_incomplete(
 ) -> None:
     denied = Unavailable(Why.DENIED, "no")
     process = Process(pid=7, parent=1, name="python", state="S", command="python\0", start_ticks=1)
-    census = Census((process,), {7: "main"}, {7: denied}, {7: denied}, {}, {}, 0)
-    monkeypatch.setattr(env_names, "take", lambda host, scope: census)
+    taken = Census((process,), {7: "main"}, {7: denied}, {7: denied}, {}, {}, 0)
+    monkeypatch.setattr(env_names, "of_interest", lambda host, scope: ())
+    monkeypatch.setattr(workers, "take", lambda host, scope: taken)
     monkeypatch.setenv("NCCL_PROTOO", "1")
     found = read(engines)
     assert (found.status, found.complete) == ("partial", False)

@@ -299,7 +299,7 @@ def told(*found: Record) -> dict[str, Any]:
     """Readings of made-up records."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(records, "read", lambda host, scope: list(found))
-        readings = dict(worker_record.collect(FakeHost(), Scope()))
+        readings = dict(worker_record.collect(FakeHost(), Scope(records="/somewhere")))
     assert not [reading for reading in readings.values() if isinstance(reading, Error)]
     return {path: reading.value if isinstance(reading, Value) else reading for path, reading in readings.items()}
 
