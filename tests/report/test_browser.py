@@ -63,10 +63,16 @@ def test_the_console_has_nothing_to_say_and_nothing_overflows(
     assert browser.execute_script(OVERFLOW) <= 0
 
 
-@pytest.mark.parametrize("width", [WIDE, PHONE])
-def test_one_side_and_real_runs_of_two_gpus(browser: Any, tmp_path: Path, width: int) -> None:
+@pytest.fixture(scope="module")
+def real() -> Content:
+    """Runs of SGLang on two H200 GPUs."""
     fast, slow = (load_side(str(EXAMPLES / name)) for name in ("with-graphs", "without-graphs"))
-    for shown in (Content((slow,), ("slow",)), pair(fast, slow)):
+    return pair(fast, slow)
+
+
+@pytest.mark.parametrize("width", [WIDE, PHONE])
+def test_one_side_and_real_runs_of_two_gpus(browser: Any, real: Content, tmp_path: Path, width: int) -> None:
+    for shown in (Content(real.sides[1:], ("slow",)), real):
         open_(browser, shown, tmp_path, width)
         browser.execute_script("for (const d of document.querySelectorAll('details')) d.open = true;")
         assert browser.get_log("browser") == []
