@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from envsnap.reading import Json
 from tests.benchmarks.planted.judge import METRIC, Row
-from tests.engine.plants import PLANTS, Plant
+from tests.engine.plants import CPU, PLANTS, Plant
 
 NOT_RUN = "not run"
 FORMAT = "envsnap.planted"
@@ -105,6 +105,11 @@ def _mean(shares: Sequence[float]) -> str:
     return f"{sum(shares) / len(shares):.0%}"
 
 
+def _acceptance(bench: str, plant: Plant) -> str:
+    """Whose doing acceptance is, since simulated acceptance hides what changes the real one."""
+    return "none: plain decoding" if bench == CPU else "simulated" if plant.simulated else "by merit"
+
+
 def as_json(board: Board) -> Json:
     """The board's JSON form: every plant of the table, run or not."""
     found: dict[str, Json] = {}
@@ -115,6 +120,8 @@ def as_json(board: Board) -> Json:
             continue
         found[plant.id] = {
             "title": plant.title,
+            "ranks": plant.ranks,
+            "acceptance": _acceptance(board.bench, plant),
             "status": "run" if row else NOT_RUN,
             "board": row.as_json() if row else NOT_RUN,
             "prove": vars(search) if search else NOT_RUN,

@@ -99,7 +99,7 @@ def _report(place: steps.Place, given: argparse.Namespace) -> None:
                 rows.append(judged(plant, baseline, planted, plant.simulated, DRAWS))
     commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     made = report.Board(H200, {
-        "machine": f"{place.gpus} H200",
+        "machine": f"{place.gpus} H200" if rows else report.NOT_RUN,
         "engine": f"SGLang 0.5.16, EAGLE-3, {shape.name if shape else 'no load chosen'}",
         "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
         "commit": commit.stdout.strip(),
