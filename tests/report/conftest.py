@@ -27,6 +27,7 @@ QUIET = (
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A real browser, one for all tests of a process; skipped, with the reason, where there is none."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium (pip install -e .[dev])")
+    exceptions = pytest.importorskip("selenium.common.exceptions")
     program = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
     driver = shutil.which("chromedriver")
     if not program or not driver:
@@ -38,6 +39,11 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     log = tmp_path_factory.mktemp("browser") / "driver.log"
     service = webdriver.ChromeService(driver, log_output=str(log))
-    started = webdriver.Chrome(options=options, service=service)
+    try:
+        started = webdriver.Chrome(options=options, service=service)
+    except exceptions.SessionNotCreatedException as error:  # a container that lets no browser start
+        service.stop()
+        pytest.skip(f"the browser does not start: {str(error.msg).splitlines()[0]}")
+    started.set_script_timeout(120)
     yield started
     started.quit()
