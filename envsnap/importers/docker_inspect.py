@@ -1,6 +1,6 @@
 """docker inspect.
 
-Seen: parts of public listings, and the fields' names in Docker's API reference.
+Seen: parts of public listings, which the fixture is put together from, and the fields of Docker's API.
 
 Untested: a listing of one's own, podman's, of images.
 """

@@ -1,6 +1,6 @@
 """env.
 
-Seen: coreutils 9 on this kind of machine.
+Seen: coreutils 9.1 on this kind of machine.
 
 Untested: `export -p`, `set`, values of several lines (their first line alone is read), `env -0`.
 """

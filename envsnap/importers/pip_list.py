@@ -1,6 +1,6 @@
 """pip list.
 
-Seen: pip 23 on this kind of machine; the column of editable projects is described after pip's own documentation.
+Seen: pip 23.2 on this kind of machine, with the column of editable projects.
 
 Untested: `pip list --format=json`, conda list.
 """

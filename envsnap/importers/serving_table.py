@@ -1,6 +1,6 @@
 """serving benchmark table (SGLang, vLLM).
 
-Seen: SGLang 0.5.16, and its source. vLLM's table has the same title and the lines that are read here, after its source.
+Seen: SGLang 0.5.16, and its source; the source of vLLM's.
 
 Untested: vLLM's from a run of one's own.
 """
@@ -19,7 +19,7 @@ from envsnap.runs.readers._serving import measured
 
 _HEAD = re.compile(r"\s*=+ Serving Benchmark Result =+\s*\Z")
 _FOOT = re.compile(r"\s*={40,}\s*\Z")
-_ROW = re.compile(r"\s*([A-Z][\w &.()/%-]{2,60}?): +(\S+)\s*\Z")
+_ROW = re.compile(r"\s*([A-Z][\w &.()/%-]{2,60}?):(?: +(\S.{0,60}?))?\s*\Z")
 _TITLE = re.compile(r"\s*-{3,}.*-{3,}\s*\Z")
 _FIELDS = {
     "Successful requests": ("completed", _words.integer),
@@ -65,7 +65,7 @@ def read(text: Text, lines: range, sheet: Sheet) -> None:
             sheet.skip(*((number,) if text.lines[number].strip() else ()))
         elif row[1] in _FIELDS:
             name, take = _FIELDS[row[1]]
-            value = take(row[2])
+            value = take(row[2] or "")
             if value is not None:
                 document.setdefault(name, value)
             sheet.taken.add(number)

@@ -57,6 +57,7 @@ def read(text: Text, lines: range, sheet: Sheet) -> None:
     begun: tuple[int, list[int]] | None = None
     algorithms: set[object] = set()
     failed, served = "", False
+    seen: set[str] = set()
     for number in lines:
         match = _LINE.match(text.lines[number])
         if not match:
@@ -66,7 +67,10 @@ def read(text: Text, lines: range, sheet: Sheet) -> None:
         said = match[3]
         served = served or said.startswith(_SERVES)
         if arguments := _ARGUMENTS.match(said):
-            algorithms.add(_put_arguments(sheet, number, arguments[1]))
+            if arguments[1] not in seen:  # a server that was started again tells the same
+                algorithms.add(_put_arguments(sheet, number, arguments[1]))
+            seen.add(arguments[1])
+            sheet.taken.add(number)
         elif said.startswith("server_args="):
             sheet.notes.append(_UNREADABLE)
         elif decoding := _DECODE.match(said):

@@ -203,6 +203,8 @@ def test_packages() -> None:
     assert found["package[sglang].origin"] == "editable"
     assert found["package[deep-ep].vcs_commit"] == "9fe9021f29c9083cd1808ab36b740208524d9f63"
     assert found["package[mylib].origin"] == "directory"
+    assert found["package[envsnap-audit].version"] == "0.1.0"
+    assert found["package[envsnap-audit].editable_path"] == "/work/tree"
     assert found["package[flash-attn].origin"] == "url"
     listed = values(SAMPLES["pip_list"])
     assert listed["package[vllm].version"] == "0.11.0+cu128"
@@ -335,3 +337,27 @@ def test_older_drivers_of_nvidia_smi_q() -> None:
         "gpu[0].virtualization_mode": "none", "gpu[0].power_limit_watts": 100.0,
         "gpu[0].enforced_power_limit_watts": 95.0,
     }  # fmt: skip
+
+
+def test_the_table_of_vllm() -> None:
+    rows = {
+        "Successful requests:": "32", "Failed requests:": "1", "Maximum request concurrency:": "4",
+        "Benchmark duration (s):": "12.50", "Total input tokens:": "4096", "Total generated tokens:": "8192",
+        "Request throughput (req/s):": "2.56", "Output token throughput (tok/s):": "655.36",
+        "Mean TTFT (ms):": "31.10", "Median TTFT (ms):": "30.02",
+        "Mean TPOT (ms):": "6.09", "Median TPOT (ms):": "6.01",
+        "Acceptance rate (%):": "54.10", "Acceptance length:": "2.62", "Per-position acceptance (%):": "",
+        "  Position 0:": "72.60",
+    }  # fmt: skip
+    lines = [" Serving Benchmark Result ".center(50, "="), *(f"{k:<40} {v:<10}" for k, v in rows.items()), "=" * 50, ""]
+    (run,) = read("\n".join(lines)).runs
+    assert {m.name: m.value for m in run.metrics} == pytest.approx(
+        {"output_tokens_per_second": 655.36, "tpot_seconds": 0.00601, "ttft_seconds": 0.03002, "accept_length": 2.62,
+         "step_seconds": 2.62 * 0.00601, "duration_seconds": 12.5}
+    )  # fmt: skip
+    assert run.request["max_concurrency"] == 4
+    assert run.warnings == ("1 requests failed",)
+    unset = SAMPLES["serving_table"].replace(
+        "Max request concurrency:                 1      ", "Max request concurrency:                 not set"
+    )
+    assert "max_concurrency" not in read(unset).runs[0].request
