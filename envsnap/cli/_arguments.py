@@ -27,7 +27,8 @@ VIA_TEXT = """\
     --via 'ssh root@gpu7'                         --via 'docker exec -i NAME'       --via 'sudo -n'
     --via 'ssh root@gpu7 pct exec 129 --'         --via 'kubectl exec -i POD --'    --via 'nsenter -t PID -a'
     --via 'srun --jobid=4711 --overlap -n1 -w gpu7'                                 --via 'lxc exec NAME --'
-  Several are read side by side. A container gets from its host, where both are given, what the host alone can see."""
+  It may take 20 s, or as many as --deadline says, until a Python has started there. Several are read side by side; a
+  container gets from its host, where both are given, what the host alone can see."""
 
 
 def add_format(parser: argparse.ArgumentParser, *formats: str) -> None:
@@ -152,9 +153,14 @@ def deadline_limit(args: Any) -> float:
         raise Trouble("--deadline takes a number of seconds above zero.")
     if not args.via:
         return float(args.deadline) + MARGIN_SECONDS
+    return float(args.deadline) + 2 * MARGIN_SECONDS + connect_seconds(args)
+
+
+def connect_seconds(args: Any) -> float:
+    """How long a prefix may take: longer where the user has more time (srun may have to wait for a node)."""
     from envsnap.remote import CONNECT_SECONDS
 
-    return float(args.deadline) + 2 * MARGIN_SECONDS + CONNECT_SECONDS
+    return max(CONNECT_SECONDS, float(args.deadline))
 
 
 def via_limit(args: Any) -> float | None:

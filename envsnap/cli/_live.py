@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from envsnap.cli import Trouble
@@ -15,6 +16,7 @@ from envsnap.cli import _arguments as shared
 if TYPE_CHECKING:
     from envsnap.capture import Progress
     from envsnap.host import Host
+    from envsnap.redact import Redactor
     from envsnap.remote import RemoteHost
     from envsnap.scope import Scope
     from envsnap.snapshot import Snapshot
@@ -103,13 +105,16 @@ def on_each(args: Any, work: Callable[[RemoteHost, Progress], T]) -> list[Outcom
 
     What is in the way of one stands in its outcome.
     """
+    from envsnap.remote import connect
     from envsnap.remote_trouble import name_of
 
     given, redactor = prefixes(args), shared.redactor_of(args)
     lifetime = args.deadline + 2 * shared.MARGIN_SECONDS + getattr(args, "wait", 0.0)
+    limits = {"lifetime": lifetime, "seconds": shared.connect_seconds(args)}
+    reach = partial(connect, python=args.python, redactor=redactor, **limits)
     outcomes: list[Outcome[T]] = [Outcome(name_of(redactor.clean(prefix))) for prefix in given]
     threads = [
-        threading.Thread(target=_work, args=(outcome, prefix, args.python, lifetime, work, redactor), daemon=True)
+        threading.Thread(target=_work, args=(outcome, partial(reach, prefix), work, redactor), daemon=True)
         for outcome, prefix in zip(outcomes, given)
     ]
     for thread in threads:
@@ -122,19 +127,17 @@ def on_each(args: Any, work: Callable[[RemoteHost, Progress], T]) -> list[Outcom
 
 def _work(
     outcome: Outcome[T],
-    prefix: list[str],
-    python: str,
-    lifetime: float,
+    reach: Callable[[], RemoteHost],
     work: Callable[[RemoteHost, Progress], T],
-    redactor: Any,
+    redactor: Redactor,
 ) -> None:
-    from envsnap.remote import RemoteError, connect
+    from envsnap.remote import RemoteError
 
     def progress(running: list[str], passed: float) -> None:
         outcome.doing = "reading " + ", ".join(running[:3]) + ("…" if len(running) > 3 else "")
 
     try:
-        with connect(prefix, python=python, lifetime=lifetime, redactor=redactor) as host:
+        with reach() as host:
             outcome.doing = "reading"
             result = work(host, progress)
             if host.failure:
