@@ -14,7 +14,7 @@ from envsnap.explain.ranks import ranks
 from envsnap.explain.stories._look import middle, variable, variable_changes
 from envsnap.explain.story import Clue, Facts, Finding, View
 from envsnap.explain.weights import FAIR, STRONG, WEAK
-from envsnap.keys import instances_of
+from envsnap.keys import instances_of, path_of
 
 CODE = "threads"
 NEEDS = ("record[].torch.num_threads", "cgroup.cpu_quota_cpus", "worker[].cpus_count")
@@ -78,6 +78,10 @@ def _late(facts: Facts) -> str:
     if wanted is None or not wanted.isdecimal():
         return ""
     for path, threads in facts.values("record[].torch.num_threads").items():
-        if instances_of(path)[0] in ranks(facts) and threads != int(wanted):
+        role = instances_of(path)[0]
+        cpus = facts.get(path_of("worker[].cpus_count", role))
+        # NOTE: torch takes no more threads than there are CPUs, however many were asked for.
+        capped = isinstance(cpus, int) and threads == cpus < int(wanted)
+        if role in ranks(facts) and threads != int(wanted) and not capped:
             return f"OMP_NUM_THREADS is {wanted}, and torch has {threads} threads"
     return ""

@@ -44,6 +44,13 @@ case(
 )
 case(
     "threads",
+    "more asked for than there are CPUs, which torch does not take",
+    {**TWO, **ranks(2, {"worker[{r}].cpus_count": 2})},
+    ranks(2, {THREADS: 1, "worker[{r}].env[OMP_NUM_THREADS]": "1"}),
+    ranks(2, {THREADS: 2, "worker[{r}].env[OMP_NUM_THREADS]": "4"}),
+)
+case(
+    "threads",
     "fewer",
     {**TWO, "cgroup.cpu_quota_cpus": 64.0, **ranks(2, {"worker[{r}].env[OMP_NUM_THREADS]": "8"})},
     ranks(2, {THREADS: 8}),
