@@ -11,7 +11,7 @@ from envsnap.reading import Json
 from envsnap.report.lines import Line
 from envsnap.snapshot import Section, Snapshot
 from envsnap.views import host_prefix, unseen
-from envsnap.wording import clip, plural, printable
+from envsnap.wording import clip, plural, printable, shorten
 
 _GAPS = 10
 _SLOWEST = 3
@@ -57,8 +57,10 @@ def _via(snapshot: Snapshot, width: int) -> list[Line]:
         f"{via.get('sent_bytes', 0) / 1e3:.0f} kB sent",
     ]
     prefix = str(via.get("prefix", ""))
-    reached = f"{prefix or _NO_PREFIX}  ({', '.join(parts)})"
-    lines: list[Line] = [[("  via ", "key"), (clip(printable(reached), width - 6), "")]]
+    told = printable(f"  ({', '.join(parts)})")
+    lines: list[Line] = [
+        [("  via ", "key"), (shorten(printable(prefix or _NO_PREFIX), width - 6 - len(told)) + told, "")]
+    ]
     host = via.get("host_view")
     if isinstance(host, dict):
         count = plural(len(host.get("paths", [])), "reading")
