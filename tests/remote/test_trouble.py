@@ -211,6 +211,12 @@ def test_answers_of_other_types_never_end_a_capture(how: str) -> None:
     assert all(isinstance(path, str) for path in snapshot.values)
 
 
+def test_nothing_is_asked_without_a_round_trip() -> None:
+    with connect([*FAR_SIDE, "mute"]) as host:
+        assert host.ask([]) == []
+        assert host.answered == 0
+
+
 def test_no_secret_of_a_prefix_is_told() -> None:
     told = trouble(["env", f"GITHUB_TOKEN={SECRET}", "sh", "-c", f"echo bad {SECRET} >&2; exit 1"])
     assert SECRET not in told
