@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from envsnap import __version__
 from envsnap.capture import has_type
 from envsnap.collectors import key_for, keys, section_of
 from envsnap.importers import importer, names, tool_of
+from envsnap.importers._figures import runs
 from envsnap.importers._sheet import Sheet
 from envsnap.importers._text import Text
 from envsnap.jsonfile import SnapshotError
 from envsnap.keys import Kind, is_path, pattern_of
 from envsnap.reading import Json, describe
 from envsnap.redact import Redactor
-from envsnap.runs.metrics import Measured, Metric
 from envsnap.runs.run import Run
-from envsnap.runs.server_figures import joined
 from envsnap.snapshot import Section, Snapshot
 from envsnap.wording import plural, printable
 
@@ -255,73 +253,9 @@ def _source(dump: _Found, understood: set[int], redactor: Redactor) -> Source:
     )
 
 
-# -- figures ---------------------------------------------------------------------------------------------------------
-
-
 def _runs(snapshot: Snapshot, found: Sequence[_Found], redactor: Redactor) -> tuple[Run, ...]:
-    """A run for each repetition that was measured: by the benchmark, else by what the server logged.
-
-    Repetitions that asked for other work than the last are left out, and said.
-    """
+    """The runs that were measured, by a benchmark or by the server's log."""
+    results = [m for dump in found if dump.kind not in _LOGS for m in dump.sheet.measured]
     logged = [m for dump in found if dump.kind in _LOGS for m in dump.sheet.measured]
-    counted = _distinct([m for dump in found if dump.kind not in _LOGS for m in dump.sheet.measured])
-    chosen = [m for m in counted if m.request == counted[-1].request]
     failure = next((dump.sheet.failure for dump in found if dump.sheet.failure), "")
-    repetitions = [_with_acceptance(m, logged) for m in chosen] or logged or ([Measured(())] if failure else [])
-    left_out = len(counted) - len(chosen)
-    notes = (f"{plural(left_out, 'result')} of other requests in the same text left out",) if left_out else ()
-    during = snapshot.sections.get("during")
-    sampled = replace(during, reason="imported") if during else None
-    state = _without_conditions(snapshot) if sampled else snapshot
-    group = hashlib.sha256(snapshot.content_hash.encode() + repr(repetitions).encode()).hexdigest()[:12]
-    return tuple(
-        Run(
-            id=f"{group}-{index}",
-            group=group,
-            started_at=snapshot.captured_at,
-            seconds=next((m.value for m in measured.metrics if m.name == "duration_seconds"), 0.0),
-            status="ok" if measured.metrics else "never_ready",
-            reason="" if measured.metrics else redactor.clean_text(failure),
-            command=(),
-            exit_code=None,
-            snapshots={"before": state},
-            index=index,
-            metrics=measured.metrics,
-            request=redactor.clean(measured.request),
-            sampled=sampled,
-            warnings=(*measured.warnings, *notes),
-        )
-        for index, measured in enumerate(repetitions)
-    )
-
-
-def _distinct(measured: Sequence[Measured]) -> list[Measured]:
-    """Results without those that are another's table: a table rounds to two decimals, and says less of the request."""
-    kept: list[Measured] = []
-    for one in sorted(measured, key=lambda m: -len(m.request)):
-        if not any(_same_figures(one.metrics, other.metrics) for other in kept):
-            kept.append(one)
-    return sorted(kept, key=measured.index)
-
-
-def _same_figures(a: Sequence[Metric], b: Sequence[Metric]) -> bool:
-    """Whether all figures that two results share are the same within the rounding of a table."""
-    other = {m.name: m.value for m in b}
-    shared = [(m.value, other[m.name]) for m in a if m.name in other]
-    return len(shared) >= 2 and all(abs(x - y) <= max(0.006, 0.002 * abs(y)) for x, y in shared)
-
-
-def _with_acceptance(measured: Measured, logged: Sequence[Measured]) -> Measured:
-    """A client's figures with the accept length that the server logged, where it tells none itself."""
-    accepted = tuple(m for log in logged[:1] for m in log.metrics if m.name == "accept_length")
-    return replace(measured, metrics=joined(measured.metrics, accepted))
-
-
-def _without_conditions(snapshot: Snapshot) -> Snapshot:
-    """Without what holds only under load: nobody knows whether a dump was made under load."""
-    sections = {
-        name: replace(s, values={p: v for p, v in s.values.items() if key_for(p).kind is not Kind.CONDITION})
-        for name, s in snapshot.sections.items()
-        if name != "during"
-    }
-    return replace(snapshot, sections=sections)
+    return runs(snapshot, results, logged, failure, redactor)
