@@ -99,7 +99,7 @@ def imported(texts: Sequence[Text], redactor: Redactor) -> Imported:
     found = [dump for text in texts for dump in _dumps(text)]
     if not found:
         raise SnapshotError(
-            f"Nothing in {' and '.join(text.name for text in texts)} is a snapshot, a run, or a dump that is known; "
+            f"{' and '.join(text.name for text in texts)}: no snapshot, no run, and no dump of a kind that is known; "
             "`envsnap import --list` names those that are."
         )
     values, disputed = _agreed(found, redactor)
