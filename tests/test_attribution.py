@@ -13,11 +13,11 @@ from envsnap.explain import NOT_REPRODUCIBLE, OUTSIDE, Explanation, Suspect, Sym
 from envsnap.keys import Kind, pattern_of
 from tests.benchmarks.attribution import score
 from tests.benchmarks.attribution.build import Laid, lay
-from tests.benchmarks.attribution.cases import CULPRIT, LEFT_OUT, NONE, Case, invented, public
+from tests.benchmarks.attribution.cases import CULPRIT, LEFT_OUT, NONE, Case, families, invented, public
 from tests.benchmarks.attribution.distractors import REPEATS, SUSPICIOUS, draw, footprint
 from tests.benchmarks.attribution.report import lines
 
-CASES = [c for c in (*public(), *invented()) if c.group != LEFT_OUT]
+CASES = [c for c in (*public(), *invented(), *families()) if c.group != LEFT_OUT]
 
 
 def case(name: str) -> Case:

@@ -27,7 +27,7 @@ _FOLLOWS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("load:memory", r"cgroup:memory|memory\.\S+|storage:\S+|huge_pages"),
         ("nccl:resolved", r"env:NCCL_\w+|lost:NCCL|library:nccl\S*|p2p|pci\[\]\.acs_enabled|pci:iommu|rdma"
                           r"|nvlink|fabric|driver|limits:memlock|memory\.shm_size_bytes|container\.kind|network\S*"
-                          r"|env:LD_LIBRARY_PATH"),
+                          r"|env:LD_LIBRARY_PATH|daemon:(nv-fabricmanager|nvidia-imex)"),
         ("server:capacity", r"argument:(\w+\.)?(mem_fraction_static|gpu_memory_utilization|max_total_tokens)"),
         ("p2p", r"pci\[\]\.acs_enabled|pci:iommu|nvlink|driver|virtualization|container\.kind"),
         ("nvlink", r"fabric|daemon:nv-fabricmanager|module:nvidia:NvLinkDisable"),

@@ -49,7 +49,7 @@ def weigh(candidate: Candidate, view: View, memory: Memory, weights: Weights) ->
     """Everything that is known for and against one candidate."""
     each = [known(c, view.setting, view.symptom.moving) for c in candidate.telling]
     value = clearest(each)
-    bound = bound_of(candidate, view) or _usual(candidate, each)
+    bound = bound_of(candidate, view) or (None if all_refused(view.symptom) else _usual(candidate, each))
     if candidate.largest_ratio is not None:
         bound = Bound(candidate.largest_ratio, f"It can make ×{candidate.largest_ratio:.2f} at most.")
     found = [
@@ -76,7 +76,8 @@ def _value(
     gone = sum({name_of(c): k.gone for c, k in zip(candidate.telling, each)}.values())
     if gone > 1:
         yield Evidence(
-            f"{gone} settings that somebody had made for speed, as it seems, are gone at once.", harms.gone_together
+            f"{gone} settings that somebody had made for speed, as it seems, are gone at once.",
+            harms.gone_together * (gone - 2),
         )
         return
     match found.towards:
@@ -85,7 +86,11 @@ def _value(
             if found.gone or found.guessed:
                 yield Evidence(says, harms.gone if found.gone else harms.guessed)
             else:
-                yield Evidence(says, harms.severe if found.severe else harms.slow)
+                # NOTE: a story that speaks for it has mostly read the same value; and what is slow seldom fails.
+                mild = harms.guessed if view.symptom.failure else harms.slow
+                stands_out = found.severe and not _told(candidate)
+                severe = harms.slow if view.symptom.failure else harms.severe
+                yield Evidence(says, severe if stands_out else mild)
         case Towards.FAST if view.symptom.failure or all_refused(view.symptom) or _told(candidate):
             pass  # the faster way may be the wrong one, and what several readings say together counts for more
         case Towards.FAST:
@@ -112,7 +117,10 @@ def _usual(candidate: Candidate, each: Sequence[Known]) -> Bound | None:
 
 
 _RELEASES: dict[tuple[str, Step], float] = {
+    ("package", Step.MAJOR): 5.0,
+    ("package", Step.MINOR): 3.0,
     ("package", Step.FIX): 1.5,
+    ("library", Step.MAJOR): 4.0,
     ("library", Step.FIX): 1.4,
     ("library", Step.MINOR): 2.0,
     ("library", Step.BUILD): 1.2,

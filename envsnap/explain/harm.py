@@ -203,8 +203,25 @@ def _numbers(harm: Harm, before: Reading, after: Reading) -> Known:
         return _towards(harm, x is not None, y is not None) if harm.slow == LIMIT and unset else UNKNOWN
     if x == y:
         return UNKNOWN
+    if min(x, y) > _COUNTS and max(x, y) / min(x, y) < _NOTICED:
+        return Known(Towards.NEITHER, says="It differs by less than anybody would notice.")
     is_slow = (y < x) is (harm.slow != HIGHER)
-    return _towards(harm, not is_slow, is_slow)
+    return _at_most(_towards(harm, not is_slow, is_slow), harm, x, y)
+
+
+def _at_most(found: Known, harm: Harm, x: float, y: float) -> Known:
+    """With its span cut to the ratio of the numbers: what is half as much takes twice as long at most.
+
+    Not so where a limit is reached, from which on things are put off or done anew.
+    """
+    if found.makes is None or harm.needs is Needs.LOAD or harm.slow == LIMIT or min(x, y) <= 0:
+        return found
+    most = min(found.makes[1], max(x, y) / min(x, y))
+    return replace(found, makes=(min(found.makes[0], most), most))
+
+
+_COUNTS, _NOTICED = 20, 1.03
+"""Numbers above the first are quantities, of which less than the second, as a ratio, makes no difference."""
 
 
 def _order(harm: Harm, before: Reading, after: Reading) -> Known:

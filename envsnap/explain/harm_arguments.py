@@ -141,7 +141,7 @@ _SCHEDULER = (
     Harm("--disable_tokenizer_batch_decode --*tokenizer_pool_size", _ON, "", makes=(1.0, 1.1)),
     Harm("--*grammar_backend --*guided_decoding_backend --structured_outputs_config.backend", HARMLESS,
          "It acts where a request asks for a form."),
-    Harm("--*generation_config --sampling_defaults", "vllm openai > auto model",
+    Harm("--*generation_config", "vllm > auto",
          "Requests that say nothing are sampled as the model's files say, with more kernels.", makes=(1.0, 2)),
     Harm("--max_model_len --context_length --*max_model_len", "", "", makes=(1.0, 1.15)),
     Harm("--max_loras_per_batch --lora_backend", "", "", makes=(1.0, 1.3)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envsnap.explain.harm import ANY, HARMLESS, HIGHER, LOWER, OTHER, Harm, Needs
+from envsnap.explain.harm import ANY, HARMLESS, HIGHER, LOWER, OTHER, PREFILL, Harm, Needs
 
 _ON = "1 true yes on"
 _OFF = "0 false no off"
@@ -102,7 +102,7 @@ _GPUS = (
     Harm("nvidia.module_flavour", OTHER, "Another kind of kernel module.", makes=(1.0, 1.4)),
     Harm("nvidia.cuda_compat_versions", ANY, "A compatibility library may take the driver's place.", makes=(1.0, 20)),
     Harm("nvidia.daemon[nv-fabricmanager].running", _OFF, "Nobody sets up the NVSwitches.", True, _RANKS, (1.05, 10)),
-    Harm("nvidia.daemon[nvidia-imex].running", _OFF, "Memory cannot be shared between machines.", False, _RANKS,
+    Harm("nvidia.daemon[nvidia-imex].running", _OFF, "Memory cannot be shared between machines.", False, _HOSTS,
          (1.0, 2)),
     Harm("nvidia.daemon[dcgm-exporter].running nvidia.daemon[nv-hostengine].running nvidia.daemon[dcgm].running", _ON,
          "It samples the GPU's counters, some of which hold the GPU up.", makes=(1.0, 1.3)),
@@ -184,13 +184,14 @@ _CPUS = (
 )  # fmt: skip
 
 _MEMORY = (
-    Harm("memory.shm_size_bytes", LOWER, "Ranks share memory there.", False, _RANKS),
+    Harm("memory.shm_size_bytes", LOWER, "Ranks share memory there; where it is too small they do not start.", False,
+         _RANKS, (1.0, 1.05)),
     Harm("memory.transparent_huge_pages worker[].transparent_huge_pages", "madvise true > always > never false",
-         "Memory in small pages, or pages joined while the workers wait.", makes=(1.0, 1.25)),
+         "Memory in small pages, or pages joined while the workers wait.", makes=(1.0, 1.15)),
     Harm("memory.transparent_huge_pages_defrag", "madvise defer defer+madvise never > always",
-         "Who touches memory waits until pages are joined.", makes=(1.0, 1.25)),
+         "Who touches memory waits until pages are joined.", makes=(1.0, 1.15)),
     Harm("kernel.parameter[transparent_hugepage]", "madvise unset > always > never", "Memory in small pages.",
-         makes=(1.0, 1.25)),
+         makes=(1.0, 1.15)),
     Harm("memory.swap_total_bytes memory.swappiness memory.min_free_bytes memory.overcommit* memory.dirty* "
          "memory.huge_pages[].count", HARMLESS, "It acts when memory runs out, or on writing."),
     Harm("memory.total_bytes numa[].memory_bytes", "", "", makes=(1.0, 1.5)),
@@ -199,16 +200,19 @@ _MEMORY = (
 )  # fmt: skip
 
 _FILES = (
-    Harm("storage[].medium", "nvme disk virtual memory > network", "Files are farther away.", makes=(1.0, 5)),
+    Harm("storage[home].medium storage[home].file_system storage[tmp].medium storage[tmp].file_system", HARMLESS,
+         "A server that runs reads nothing there."),
+    Harm("storage[].medium", "nvme disk virtual memory > network", "Files are farther away.", makes=(1.0, 2)),
     Harm("storage[].file_system", "ext4 xfs btrfs tmpfs zfs > overlay > nfs* cifs fuse* 9p lustre ceph smb*",
-         "Files are farther away.", makes=(1.0, 5)),
+         "Files are farther away.", makes=(1.0, 2)),
     Harm("disk[].scheduler disk[].read_ahead_bytes disk[].requests_count storage[].options", "", "", makes=(1.0, 1.2)),
-    Harm("cache[].warm", _OFF, "Kernels are compiled or tuned within the first requests.", makes=(1.0, 200)),
+    Harm("cache[].warm", _OFF, "Kernels are compiled or tuned within the first requests.", term=PREFILL,
+         makes=(1.0, 200)),
     Harm("cache[].p2p_refused_count", HIGHER, "The engine holds pairs of GPUs for unable to reach each other.", True,
          _RANKS, (1.02, 3)),
     Harm("cache[].tuned_sha256 cache[].tuned_count", "", "Kernels were tuned anew.", makes=(1.0, 1.3)),
     Harm("model[].quantization", "* > unset", "More bytes for every weight.", True, makes=(1.1, 5)),
-    Harm("model[].quantization", OTHER, "Other kernels for other weights.", True, makes=(1.0, 5)),
+    Harm("model[].quantization", OTHER, "Other kernels for other weights.", makes=(1.0, 5)),
     Harm("model[].index_sha256 model[].weights", OTHER, "Other weights.", True, makes=(1.0, 10)),
     Harm("model[].chat_template_sha256", "", "", makes=(1.0, 2)),
     Harm("model[].generation_config", "", "", makes=(1.0, 2)),

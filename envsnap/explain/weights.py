@@ -43,7 +43,7 @@ CLASSES: dict[str, Weight] = {
     "workload": Weight(-0.2, "board: -0.2 of 4 cases"),
     "clocks": Weight(0.0, "board: 0.0 of 2 cases; papers: SM clock against decode speed r = 0.96"),
     "neighbour": Weight(0.1, "board: 0.1 of 2 cases; reports: +42 % from a foreign process on the GPU"),
-    "driver": Weight(0.1, "board: 0.15 of 4 cases"),
+    "driver": Weight(-0.2, "board: as often innocent as a cause; reports: 3 of 50"),
     "pcie": Weight(
         0.0, "board: 0.0 of 1 case; reports: a narrow link did nothing to one GPU (38.2 against 38.5 tok/s)"
     ),
@@ -64,7 +64,7 @@ class Harms:
 
     severe: float = 3.0
     """Towards a value that nobody has set who wants speed: rare among innocent changes. Board."""
-    slow: float = 1.2
+    slow: float = 1.7
     """Towards the slower value: every second innocent change of such a setting goes that way (log 2, physics), and most
     that differ have no slower value at all. Board: 1.9."""
     fast: float = -2.5
@@ -74,7 +74,7 @@ class Harms:
     gone: float = 0.3
     """A setting that somebody had made for speed is gone. Judgement; the board has it at innocents alone."""
     gone_together: float = 1.0
-    """Several of them at once: a file that is not sourced any more. Judgement."""
+    """For each beyond two of them: a file that is not sourced any more. Board: two are gone by chance. Judgement."""
     unknown: float = -0.7
     """A setting of which no value is known to be slow, though the tables are broad and hold most causes. Board."""
     harmless: float = -2.5
@@ -183,12 +183,12 @@ class Rarity:
 class Nulls:
     """The two hypotheses that no captured change is the cause."""
 
-    not_reproducible: float = 0.35
+    not_reproducible: float = 0.28
     """Share of slowdowns that do not come back. FACF (ICST'23): 40 % of breakages had no culprit."""
-    outside: float = 0.17
+    outside: float = 0.13
     """Share of causes that no snapshot holds. Reports: 4 of 50 need a probe or the client, and of 4 more no cause was
     found; board: between what serves cases with a cause and those without."""
-    outside_unread: float = 0.35
+    outside_unread: float = 0.3
     """What is added where everything that causes come from is unread on a side; in proportion for less. Judgement."""
     session: float = 0.05
     """Scale of the gap between two sessions of one configuration, as a logarithm, where their spread is not known. With

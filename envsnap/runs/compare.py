@@ -218,7 +218,9 @@ def _words(command: Sequence[str]) -> list[str]:
 def _served(runs: Sequence[Run], name: str) -> float | None:
     """The median over runs of what the server's counters showed; None where none of them has it."""
     path = f"{ROOT}.{name}"
-    found = [float(r.sampled.values[path]) for r in runs if r.sampled and path in r.sampled.values]
+    values = [r.sampled.values.get(path) for r in runs if r.sampled]
+    # NOTE: who wrote a record is not trusted, nor is what it says a number.
+    found = [float(v) for v in values if isinstance(v, (int, float)) and not isinstance(v, bool) and v >= 0]
     return median(found) if found else None
 
 

@@ -234,7 +234,8 @@ def test_several_settings_that_are_gone_at_once_say_more_than_one() -> None:
         return [e.weight for e in weigh(candidate, view, Memory((), (), (), None), WEIGHTS).evidence]
 
     assert WEIGHTS.harms.gone in lost("NCCL_ALGO")
-    assert WEIGHTS.harms.gone_together in lost("NCCL_ALGO", "NCCL_PROTO")
+    assert WEIGHTS.harms.gone_together in lost("NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS")
+    assert WEIGHTS.harms.gone_together not in lost("NCCL_ALGO", "NCCL_PROTO")
     assert WEIGHTS.harms.gone_together not in lost("NCCL_ALGO", "NCCL_IB_HCA")
 
 

@@ -48,7 +48,7 @@ def tell(view: View) -> Iterator[Finding]:
     """Yield clocks that went down under load."""
     lower = [c for c in of_pattern(view.changes, *_UNDER_LOAD) if _is_lower(before(c), after(c))]
     reasons = _reasons(view)
-    settings = view.changed(*_SET)
+    settings = [c for c in view.changed(*_SET) if _is_set_lower(before(c), after(c))]
     shown = view.changed(
         "during.gpu[].throttle_percent[]", "during.gpu[].violation_seconds[]", "gpu[].clocks_event_reasons"
     )
@@ -80,6 +80,11 @@ def tell(view: View) -> Iterator[Finding]:
             "Show what is set with nvidia-smi -q -d CLOCK; reset with nvidia-smi -rgc, -rmc, -rac.",
             tuple(view.slow.values("during.gpu[].sm_clock_median_mhz")),
         )
+
+
+def _is_set_lower(then: object, now: object) -> bool:
+    """Whether a setting went down by more than a clock's steps, or is no number."""
+    return not isinstance(then, (int, float)) or _is_lower(then, now) or then <= 0
 
 
 def _is_lower(then: object, now: object) -> bool:

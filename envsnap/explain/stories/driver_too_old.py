@@ -7,6 +7,7 @@ time. The log says that the driver is too old, and speed, clocks and utilization
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import log
 
 from envsnap.explain.explanation import Mistake
 from envsnap.explain.stories._look import package_changes, version
@@ -14,6 +15,7 @@ from envsnap.explain.story import Clue, Facts, Finding, View, after, before
 from envsnap.explain.weights import FAIR, STRONG
 
 CODE = "driver_too_old"
+_BADLY = 2.0
 NEEDS = ("nvml.cuda_driver_version", "record[].torch.cuda_version", "worker[].library[].version")
 
 
@@ -26,7 +28,9 @@ def tell(view: View) -> Iterator[Finding]:
     ]
     if older:
         text = f"The driver is of an older branch ({after(older[0])}, not {before(older[0])}), which few go back to"
-        yield Clue(f"{text}: what newer libraries count on is missing.", FAIR, tuple(older))
+        # NOTE: where something is missing it fails, or another way is taken that is many times slower.
+        badly = view.symptom.failure or (view.symptom.slowdown or 0.0) >= log(_BADLY)
+        yield Clue(f"{text}: what newer libraries count on is missing.", FAIR if badly else 0.0, tuple(older))
     old = [_too_old(facts) for facts in view.sides]
     if not old[1]:
         return

@@ -37,7 +37,7 @@ def tell(view: View) -> Iterator[Finding]:
     if nccl and built[1] and own[1] and own[1][:2] != built[1][:2] and own[0][:2] == built[0][:2]:
         yield Clue(
             f"torch was built and tested with NCCL {_dotted(built[1])}; the ranks have {_dotted(own[1])}.",
-            FAIR,
+            FAIR if own[1] < built[1] else WEAK,
             tuple(nccl),
         )
     for change in view.changed(*_TAGS):

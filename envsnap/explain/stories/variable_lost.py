@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from envsnap.change import Change
 from envsnap.collectors import key_for
 from envsnap.explain.explanation import Evidence, Mistake
+from envsnap.explain.harm import Towards, known
 from envsnap.explain.ranks import ranks
 from envsnap.explain.stories._look import variables
 from envsnap.explain.story import Facts, Finding, Together, View
@@ -38,7 +39,11 @@ def tell(view: View) -> Iterator[Finding]:
         role, name = instances_of(change.path)
         if role in ranks(view.slow) and isinstance(change.before, Value) and isinstance(change.after, Unset):
             gone.setdefault(name, []).append(change)
-    lost = {name: changes for name, changes in gone.items() if _above(view.slow, name) is not None}
+    lost = {
+        name: changes
+        for name, changes in gone.items()
+        if _above(view.slow, name) is not None and known(changes[0], view.setting).towards is not Towards.NEITHER
+    }
     if lost:
         names = sorted(lost)
         one = len(names) == 1

@@ -17,7 +17,7 @@ from envsnap.explain import Weights, explain
 from envsnap.explain.weights import WEIGHTS
 from tests.benchmarks.attribution import report
 from tests.benchmarks.attribution.build import lay
-from tests.benchmarks.attribution.cases import CULPRIT, LEFT_OUT, NONE, Case, invented, public
+from tests.benchmarks.attribution.cases import CULPRIT, LEFT_OUT, NONE, Case, families, invented, public
 from tests.benchmarks.attribution.leave_out import own_stories, without_own_category
 from tests.benchmarks.attribution.score import Judged, judge
 
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [c for c in public() if c.group != LEFT_OUT]
     made = [c for c in invented() if c.group != LEFT_OUT]
     if given.case:
-        return _some([c for c in (*chosen, *made) if c.id in given.case], given.draws)
+        return _some([c for c in (*chosen, *made, *families()) if c.id in given.case], given.draws)
     boards: dict[str, list[Job]] = {}
     every = not (given.without_own_story or given.leave_out_category)
     if every:
@@ -76,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if every:
         boards["invented cases"] = [Job(c, given.draws) for c in made]
         few = max(1, given.draws // 4)
+        boards["a case of each family"] = [Job(c, few) for c in families()]
         boards["culprit taken out of both records"] = [
             Job(c, few, with_culprit=False) for c in chosen if c.group == CULPRIT and not c.failed
         ]

@@ -95,8 +95,18 @@ def _toggled(fact: Mapping[str, str]) -> bool:
 
 @cache
 def invented() -> tuple[Case, ...]:
-    """Cases that were made up."""
-    every = _read("invented.yaml")
+    """Cases that were made up, with other mechanisms than the public ones."""
+    return _made_up("invented.yaml")
+
+
+@cache
+def families() -> tuple[Case, ...]:
+    """Cases that were made up for each family of causes, beside which the tables of slow values were written."""
+    return _made_up("families.yaml")
+
+
+def _made_up(file: str) -> tuple[Case, ...]:
+    every = _read(file)
     return tuple(_case(name, told["category"], told["status"] == "confirmed", told) for name, told in every.items())
 
 
