@@ -125,10 +125,14 @@ def shared_memory() -> frozenset[str]:
 
 def sweep(before: frozenset[str]) -> None:
     """Remove what the engine leaves in /dev/shm, and was not there before."""
-    for pattern in _LEFT_BY_ENGINE:
-        for path in SHM.glob(pattern):
-            if path.name not in before and not _is_held(path):
-                path.unlink(missing_ok=True)
+    for path in left_over(before):
+        path.unlink(missing_ok=True)
+
+
+def left_over(before: frozenset[str]) -> list[Path]:
+    """Files of the engine's kind in /dev/shm that came since and that nobody holds."""
+    new = {path for pattern in _LEFT_BY_ENGINE for path in SHM.glob(pattern) if path.name not in before}
+    return sorted(path for path in new if not _is_held(path))
 
 
 def _is_held(path: Path) -> bool:

@@ -19,7 +19,7 @@ from envsnap.scope import Scope
 from envsnap.snapshot import Snapshot, load, write
 from envsnap.workers.propagation import Row, State, propagation
 from tests.engine.environment import Engine, variables
-from tests.engine.server import free_port, in_session, serving, shared_memory
+from tests.engine.server import free_port, in_session, left_over, serving, shared_memory
 from tests.integrations.recording import ROOT, environment, wait_for
 from tests.integrations.test_engines import entry_point
 
@@ -38,7 +38,7 @@ class Seen:
     checked: subprocess.CompletedProcess[str]
     processes: list[int]
     left: list[int]
-    shm: frozenset[str]
+    shm: list[Path]
     arguments: list[str]
     engine: Engine
 
@@ -65,7 +65,7 @@ def seen(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Seen:
             cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=600,
         )  # fmt: skip
         processes = in_session(server.pid)
-    return Seen(taken, checked, processes, in_session(server.pid), shared_memory() - before, command, engine)
+    return Seen(taken, checked, processes, in_session(server.pid), left_over(before), command, engine)
 
 
 def below(snapshot: Snapshot, prefix: str) -> dict[str, Any]:
@@ -190,4 +190,4 @@ def test_a_snapshot_of_it_survives_its_file(seen: Seen, tmp_path: Path) -> None:
 def test_nothing_is_left_when_it_has_stopped(seen: Seen) -> None:
     assert len(seen.processes) >= 5
     assert seen.left == []
-    assert seen.shm == frozenset()
+    assert seen.shm == []

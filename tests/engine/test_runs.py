@@ -19,27 +19,27 @@ from envsnap.schema import violations
 from envsnap.store import Store
 from tests.engine import bench
 from tests.engine.environment import Engine, variables
-from tests.engine.server import free_port, shared_memory, sweep
+from tests.engine.server import free_port, left_over, shared_memory, sweep
 from tests.integrations.recording import ROOT, environment
 from tests.integrations.test_engines import entry_point
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 LEVER = "PYTHONMALLOC"
-BUDGET = 4
+BUDGET = 2
 _METRIC = ["--metric", "output_tokens_per_second[tok/s]=json:output_tokens_per_second"]
 
 
 @dataclass(frozen=True)
 class Session:
-    """Two runs of the slow side, one of the fast one, and a search between them that four runs were given to."""
+    """Two runs of the slow side, one of the fast one, and a search between them that two runs were given to."""
 
     slow: list[Run]
     fast: list[Run]
     proof: dict[str, Any]
     trials: list[Run]
     left: list[int]
-    shm: frozenset[str]
+    shm: list[Path]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def session(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Session
         sweep(before)
         search = ["prove", "fast", "slow", "--budget", str(BUDGET), "--format", "json"]
         proof = json.loads(call(*search, *server, *figures, *asked, codes=(0, 1, 3)))
-        left, shm = _mentioning(str(port)), shared_memory() - before
+        left, shm = _mentioning(str(port)), left_over(before)
     finally:
         sweep(before)
     store = Store(folder)
@@ -132,4 +132,4 @@ def test_a_search_tries_what_the_sides_had_and_checks_that_it_arrived(session: S
 
 def test_nothing_of_the_runs_is_left(session: Session) -> None:
     assert session.left == []
-    assert session.shm == frozenset()
+    assert session.shm == []
