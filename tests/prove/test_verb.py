@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from envsnap.schema import violations
+from tests.processes import Spawn
 
 PROGRAMS = Path(__file__).parent / "programs"
 METRIC = r"speed[tok/s]=speed: (\S+)"
@@ -234,9 +235,9 @@ def done(place: Place) -> list[str]:
     return [r["run"] for p in found_ for r in json.loads(p.read_text())["records"]]
 
 
-def at_work(place: Place, count: int, **streams: Any) -> subprocess.Popen[bytes]:
+def at_work(spawn: Spawn, place: Place, count: int, **streams: Any) -> subprocess.Popen[bytes]:
     """A search that has done so many runs, and whose next one has its server up."""
-    process = subprocess.Popen(
+    process = spawn(
         [sys.executable, "-m", "envsnap", *place.command()], cwd=place.folder, env=place.environment, **streams
     )
     for _ in range(6000):
@@ -247,10 +248,10 @@ def at_work(place: Place, count: int, **streams: Any) -> subprocess.Popen[bytes]
     return process
 
 
-def test_a_killed_search_is_cleaned_up_after_and_goes_on_where_it_stopped(place: Place) -> None:
+def test_a_killed_search_is_cleaned_up_after_and_goes_on_where_it_stopped(spawn: Spawn, place: Place) -> None:
     place.rules(KNOB_3=["2", 1.5])
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = at_work(place, 3, **quiet)
+    process = at_work(spawn, place, 3, **quiet)
     process.send_signal(signal.SIGKILL)
     process.wait()
     before = done(place)
@@ -273,9 +274,9 @@ def test_a_killed_search_is_cleaned_up_after_and_goes_on_where_it_stopped(place:
     assert json.loads(place.call("prove", "--continue", proof["id"], "--format", "json")) == proof
 
 
-def test_ctrl_c_leaves_nothing_behind_and_says_how_to_go_on(place: Place) -> None:
+def test_ctrl_c_leaves_nothing_behind_and_says_how_to_go_on(spawn: Spawn, place: Place) -> None:
     place.rules(KNOB_3=["2", 1.5])
-    process = at_work(place, 1, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = at_work(spawn, place, 1, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
