@@ -1,7 +1,7 @@
 """The one module that touches the machine. Python 3.8 or later, standard library alone.
 
 It stands apart from the rest of envsnap, imports nothing of it, and can be sent to another machine and served
-over a pipe (`serve`). nvidia-ml-py is used where that machine has it.
+over a pipe (`serve_streams`). nvidia-ml-py is used where that machine has it, or where it came along.
 
 A request is a list `[operation, *arguments]` of JSON values. Its answer is one of
 
@@ -428,6 +428,17 @@ def op_environ():
     return {_text(os.fsencode(k)): _text(os.fsencode(v)) for k, v in os.environ.items()}
 
 
+_serving = []  # type: list  # not empty behind a pipe
+_FLAGS_OF_START = {
+    "dont_write_bytecode": "PYTHONDONTWRITEBYTECODE",
+    "no_user_site": "PYTHONNOUSERSITE",
+    "safe_path": "PYTHONSAFEPATH",
+    "isolated": "",
+    "ignore_environment": "",
+}
+"""Flags that `remote_program` starts Python with, and the variables that would set them (none: no variable does)."""
+
+
 def op_self():
     """This process: ids, directory, limits, interpreter."""
     flags = {
@@ -435,6 +446,10 @@ def op_self():
         for name in dir(sys.flags)
         if not name.startswith("_") and isinstance(getattr(sys.flags, name), (int, bool))
     }
+    if _serving:  # how it was started here says nothing of how Python starts there
+        for name in flags:
+            if name in _FLAGS_OF_START:
+                flags[name] = int(bool(os.environ.get(_FLAGS_OF_START[name])))
     return {
         "pid": os.getpid(),
         "ppid": os.getppid(),
@@ -1217,6 +1232,7 @@ def serve_streams(seconds):
 
     It ends with its standard input, or when nobody takes its answers, and in any case after so many seconds.
     """
+    _serving.append(True)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     # NOTE: by the kernel: a driver that hangs may hold Python's own lock, and then no thread could end this.
     signal.alarm(int(seconds) + 5)

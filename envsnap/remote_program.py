@@ -56,13 +56,13 @@ class Start:
 
     @classmethod
     def by_shell(cls, python: str = "") -> Start:
-        """With a new mark; `python` is an interpreter to try first."""
+        """With a new mark; `python` is an interpreter to try first. -B, since some images hold no compiled modules."""
         one, two = secrets.token_hex(6), secrets.token_hex(6)
         pythons = " ".join(map(shlex.quote, (*([python] if python else []), *_PYTHONS)))
         line = (
             # NOTE: started by what it calls itself, since the name may be a script that takes its time (pyenv).
-            f"for p in {pythons}; do q=$(\"$p\" -SEc '{_ITSELF}' </dev/null 2>/dev/null); "
-            f'if [ -n "$q" ]; then exec "$q" -c \'{_LOADER % "sys.argv.pop(1) + sys.argv.pop(1)"}\' {one} {two}; '
+            f"for p in {pythons}; do q=$(\"$p\" -BSEc '{_ITSELF}' </dev/null 2>/dev/null); "
+            f'if [ -n "$q" ]; then exec "$q" -B -c \'{_LOADER % "sys.argv.pop(1) + sys.argv.pop(1)"}\' {one} {two}; '
             f"fi; done; echo; echo {one}''{two} none; python3 -V 2>&1; exit 127\n"
         )
         return cls(("sh",), line.encode("utf-8", "surrogateescape"), one + two)
@@ -72,7 +72,7 @@ class Start:
         """The same where there is no shell; isolated, since a `code.py` that lies about is not that module."""
         one, two = secrets.token_hex(6), secrets.token_hex(6)
         line = _LOADER % f'"{one}" + "{two}"' + "\n"
-        return cls((python or "python3", "-I", "-m", "code"), line.encode(), one + two)
+        return cls((python or "python3", "-B", "-I", "-m", "code"), line.encode(), one + two)
 
 
 @dataclass(frozen=True)

@@ -77,8 +77,11 @@ def test_nothing_stays_behind(tmp_path: Path) -> None:
     mark = f"ENVSNAP_TEST_MARK={tmp_path}"
     home = tmp_path / "home"
     home.mkdir()
-    with connect(["env", mark, f"HOME={home}", f"TMPDIR={home}", f"XDG_CACHE_HOME={home}"]) as host:
-        taken(host)
+    places = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "PYTHONPYCACHEPREFIX")
+    given = [mark, *(f"{name}={home}" for name in places)]
+    with connect(["env", "-u", "PYTHONDONTWRITEBYTECODE", *given]) as host:
+        snapshot = taken(host)
+        assert snapshot.values["python.flag[dont_write_bytecode]"] == 0, "1 is how we started it"
         assert marked(mark)
     assert gone(mark), marked(mark)
     assert list(home.iterdir()) == []

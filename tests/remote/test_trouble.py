@@ -136,6 +136,7 @@ def test_a_place_without_a_shell(version: str) -> None:
     with connect(NO_SHELL, python=find(version)) as host:
         assert host.self()["version_info"][:2] == [int(part) for part in version.split(".")]
         assert len(capture(host=host, only=("kernel", "os"), deadline=30).values) > 20
+        assert host.self()["flags"]["isolated"] == 0, "1 is how we started it"
         assert not host.failure
 
 
