@@ -30,6 +30,8 @@ DOCUMENTS: dict[str, list[tuple[str, str]]] = {
     "check": [
         ("check a.json --baseline b.json", "check"),
         ("check a.json --policy good.toml", "check"),
+        ("check --explain", "rules"),
+        ("check --explain gpu_busy", "rules"),
     ],
     "demo": [("demo", "demonstration")],
     "doctor": [("doctor", "doctor")],

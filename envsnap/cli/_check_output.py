@@ -12,19 +12,24 @@ if TYPE_CHECKING:
     from envsnap.check.run import Plan
 
 
-def explain(code: str) -> int:
+def explain(code: str, form: str) -> int:
     """Print what a built-in rule means, or all of them in a line each."""
     from envsnap.check import rules
-    from envsnap.cli._output import emit
+    from envsnap.cli._output import emit, emit_json
 
-    if not code:
+    if not code and form != "json":
         width = max(map(len, rules.codes()))
         emit([(f"{c:<{width}}  ", "key"), (rules.title(rules.rule(c)), "")] for c in rules.codes())
         return EXIT_OK
-    if code not in rules.codes():
+    if code and code not in rules.codes():
         raise Trouble(
             f"There is no built-in rule {code!r}{did_you_mean(code, rules.codes())}", ["envsnap", "check", "--explain"]
         )
+    if form == "json":
+        from envsnap.report.check import rules_json
+
+        emit_json(rules_json([rules.rule(c) for c in rules.codes() if code in ("", c)]))
+        return EXIT_OK
     rule = rules.rule(code)
     when = "of running workers, with --after" if rules.moment(rule) == rules.AFTER else "before a start"
     about = [

@@ -77,7 +77,7 @@ def limit(args: Any) -> float | None:
 def run(args: Any) -> int:
     """Check and print."""
     if args.explain is not None:
-        return said.explain(args.explain)
+        return said.explain(args.explain, args.format)
     from datetime import date
 
     from envsnap.check.policy import PolicyError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from envsnap.check import CheckResult, Finding, Status
+from envsnap.check import CheckResult, Finding, Status, rules
+from envsnap.check.rules import Rule
 from envsnap.reading import Json
 from envsnap.report.lines import Line, cut
 from envsnap.report.markdown import code, table
@@ -89,6 +90,23 @@ def markdown(result: CheckResult, everything: bool = False) -> str:
     if len(shown) < len(told):
         out += ["", f"… and {len(told) - len(shown)} more"]
     return "\n".join(out) + "\n"
+
+
+def rules_json(found: Iterable[Rule]) -> dict[str, Json]:
+    """What built-in rules mean, as JSON."""
+    rows = [
+        {
+            "code": rule.CODE,
+            "title": rules.title(rule),
+            "severity": rule.SEVERITY,
+            "when": rules.moment(rule),
+            "needs": list(rule.NEEDS),
+            "uses": list(rules.uses(rule)),
+            "text": (rule.__doc__ or "").strip(),
+        }
+        for rule in found
+    ]
+    return {"format": "envsnap.rules", "version": 1, "rules": rows}
 
 
 def as_json(result: CheckResult, snapshot: str, baseline: str = "", policy: Sequence[str] = ()) -> dict[str, Json]:

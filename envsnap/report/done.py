@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from envsnap.check.facts import ERROR, WARNING
+from envsnap.check.rules import AFTER, BEFORE
 from envsnap.reading import Json
 from envsnap.report.doctor import DOCTOR
 from envsnap.report.formats import COUNT, NUMBER, STRING, Schema, array, by_name, document, record
@@ -64,6 +66,24 @@ DONE_FORMATS: dict[str, Schema] = {
             "sides": {**array(STRING), "description": "What the page is about: one side, or two."},
             "headline": {"type": ["string", "null"], "description": "What it comes to; null for one side."},
             "sampled_runs": {**array(STRING), "description": "Runs whose samples over time are drawn."},
+        },
+    ),
+    "rules": document(
+        "rules",
+        {
+            "rules": array(
+                record(
+                    {
+                        "code": STRING,
+                        "title": STRING,
+                        "severity": {"enum": [ERROR, WARNING]},
+                        "when": {"enum": [BEFORE, AFTER], "description": "Asked before a start, or with --after."},
+                        "needs": {**array(STRING), "description": "Keys without which it cannot be judged."},
+                        "uses": array(STRING),
+                        "text": STRING,
+                    }
+                )
+            )
         },
     ),
     "demonstration": document(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -174,6 +175,27 @@ def test_what_only_matched_the_pattern_is_no_server() -> None:
     )
     groups = roles.serving(of_interest(host, Scope(match=("sglang",))))
     assert roles.assign(groups, {}) == {10: "main", 11: "scheduler"}
+
+
+@pytest.mark.parametrize(
+    ("command", "engine"),
+    [
+        ("python3 -m sglang.launch_server --tp 2", True),
+        ("/venv/bin/python /src/python/sglang/launch_server.py --port 1", True),
+        ("sglang::scheduler_TP1", True),
+        ("vllm serve model", True),
+        ("VLLM::Worker_TP0", True),
+        ("trtllm-serve model", True),
+        ("torchrun --nproc-per-node 8 train.py", True),
+        ("ray::RayWorker.execute", True),
+        ("python3 -m sglang.bench_serving --port 30000", False),
+        ("vllm bench serve", False),
+        ("python3 train.py --name sglang", False),
+        ("bash", False),
+    ],
+)
+def test_a_running_engine_is_found_by_one_pattern(command: str, engine: bool) -> None:
+    assert bool(re.search(roles.ANY, command)) is engine
 
 
 def test_without_an_engine_everything_that_matched_counts() -> None:
