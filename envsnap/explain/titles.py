@@ -85,11 +85,17 @@ def title_of(home: str, changes: Sequence[Change]) -> str:
         return f"{name} variables that the workers no longer have: {listed(_variables(changes))}"
     if home == "packages":
         return _packages(changes)
-    pattern = _TITLES.get(home) or (_TITLES.get(kind) if name or kind == home else None)
+    # NOTE: what a variable or an argument sets belongs to its bundle, also where that alone changed.
+    bare = kind in ("env", "argument") and name != "*" and not any(_is_named(c, name) for c in changes)
+    pattern = _TITLES.get(home) or (_TITLES.get(kind) if (name or kind == home) and not bare else None)
     if pattern is not None:
         return pattern.format(name=name)
     titles = [title for title, _ in fold([c.path for c in changes])]
     return ", ".join(titles[:_LISTED]) + ("…" if len(titles) > _LISTED else "")
+
+
+def _is_named(change: Change, name: str) -> bool:
+    return name in instances_of(change.path) or change.leaf.strip("[-]") == name
 
 
 def _variables(changes: Sequence[Change]) -> list[str]:

@@ -184,10 +184,12 @@ class Nulls:
     """The two hypotheses that no captured change is the cause."""
 
     not_reproducible: float = 0.28
-    """Share of slowdowns that do not come back. FACF (ICST'23): 40 % of breakages had no culprit."""
+    """Share of slowdowns that do not come back. FACF (ICST'23): 40 % of breakages had no culprit; fewer of those that
+    somebody reports. Board."""
     outside: float = 0.13
     """Share of causes that no snapshot holds. Reports: 4 of 50 need a probe or the client, and of 4 more no cause was
-    found; board: between what serves cases with a cause and those without."""
+    found. It leads where nothing that was captured has both a mechanism that fits and evidence of its own: what has
+    them gains more than it loses by this."""
     outside_unread: float = 0.3
     """What is added where everything that causes come from is unread on a side; in proportion for less. Judgement."""
     session: float = 0.05

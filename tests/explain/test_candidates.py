@@ -121,3 +121,17 @@ def test_every_change_is_in_exactly_one_bundle() -> None:
              "memory.swappiness": (1, 2), "package[rich].version": ("1", "2")}  # fmt: skip
     found = bundles(pairs)
     assert sorted(c.path for each in found.values() for c in each.changes) == sorted(pairs)
+
+
+def test_what_a_variable_sets_is_not_called_by_it_where_that_alone_changed() -> None:
+    threads = change("record[scheduler_TP0].torch.num_threads", 1, 32)
+    [alone] = gather([threads])
+    assert "OMP_NUM_THREADS" not in alone.title and "num_threads" in alone.title
+    [both] = gather([threads, change("worker[scheduler_TP0].env[OMP_NUM_THREADS]", "1", None)])
+    assert both.title == "variable OMP_NUM_THREADS"
+
+
+def test_of_what_is_drafted_all_numbers_are_one() -> None:
+    [found] = gather([change("server[0].argument[speculative_num_steps]", 2, 7),
+                      change("server[0].argument[speculative_num_draft_tokens]", 3, 8)])  # fmt: skip
+    assert (found.id, found.title) == ("argument:speculative_tree", "how much is drafted in a step")
