@@ -147,6 +147,7 @@ def capture(
             "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         },
         redaction=redactor.summary(),
+        via=host.about(),
     )
 
 

@@ -51,6 +51,10 @@ class Host:
         """Answer a batch of requests, in order; see `machine` for their form."""
         raise NotImplementedError
 
+    def about(self) -> dict[str, Json]:
+        """How another machine is reached, for its snapshot; empty for this one and for recorded ones."""
+        return {}
+
     def found(self, requests: Sequence[Request]) -> list[Found]:
         """Answers of a batch as readings: nothing raises, one per request, in order."""
         return [found_of(answer) for answer in self.ask(requests)]

@@ -6,7 +6,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -90,8 +90,7 @@ def take(args: Any, scope: Scope, only: list[str], before: Callable[[Host], None
         redactor = shared.redactor_of(args)
         snapshot = capture(scope, host, deadline=args.deadline, only=only, redactor=redactor, progress=progress)
         host.deadline = time.monotonic() + shared.MARGIN_SECONDS
-        there = _sees(host) if len(args.via) > 1 else frozenset()
-        return View(replace(snapshot, via=host.about()), there)
+        return View(snapshot, _sees(host) if len(args.via) > 1 else frozenset())
 
     outcomes = on_each(args, work)
     done = [number for number, outcome in enumerate(outcomes) if outcome.result]

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,7 @@ FAR_PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
 def taken(host: RemoteHost, redactor: Redactor | None = None) -> Snapshot:
     snapshot = capture(Scope(), host, deadline=60, redactor=redactor)
     assert not host.failure
-    return replace(snapshot, via=host.about())
+    return snapshot
 
 
 def marked(mark: str) -> list[str]:
