@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from envsnap.collectors import key_for
@@ -121,13 +121,13 @@ def test_what_mail_terminals_and_log_drivers_add_changes_nothing(sample: str, dr
 
 
 @given(st.binary(max_size=400))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_bytes_are_read_or_refused_in_a_sentence(data: bytes) -> None:
     tried(data)
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_bytes_anywhere_in_a_report_break_nothing(data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(FAST)))
     tried(FAST[:at].encode() + data.draw(st.binary(max_size=40)) + FAST[at:].encode())
