@@ -41,9 +41,15 @@ class Sides:
     def lines(self) -> list[str]:
         """One line about each side."""
         return [
-            f"{letter}  {name}  {snapshot.captured_at}{f'  {snapshot.note}' if snapshot.note else ''}"
+            "  ".join(filter(None, (letter, name, snapshot.captured_at, _reached(snapshot, name), snapshot.note)))
             for letter, name, snapshot in zip("AB", self.names, self.snapshots)
         ]
+
+
+def _reached(snapshot: Snapshot, name: str) -> str:
+    """The way to another machine, unless the side is called by it."""
+    prefix = snapshot.via.get("prefix")
+    return f"via {prefix}" if isinstance(prefix, str) and prefix not in name else ""
 
 
 def text(diff: Diff, sides: Sides, width: int, everything: bool = False, excerpts: bool = False) -> list[Line]:

@@ -32,6 +32,8 @@ def test_a_capture_says_how_it_was_reached(tmp_path: Path) -> None:
     assert snapshot.via["prefix"] == "env A=1 bash -c"
     assert snapshot.via["cost"]["cpu_seconds"] > 0
     assert violations(snapshot.as_json()) == []
+    told = envsnap("diff", "x.json", "x.json", cwd=tmp_path)
+    assert told.stdout.splitlines()[0].endswith("  via env A=1 bash -c")
     assert "prefix" not in share(snapshot).via
     assert share(snapshot).via["python"] == snapshot.via["python"]
 
