@@ -7,16 +7,16 @@ setting. The tables are knowledge of engines and libraries in general, never of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 
 from envsnap.change import Change
+from envsnap.explain.harm_values import fits, holds, names_count, number, place
 from envsnap.explain.setting import Setting
 from envsnap.keys import instances_of, pattern_of
-from envsnap.reading import Json, Reading, Unset, Value
+from envsnap.reading import Reading, Unset, Value
 
 
 class Needs(str, Enum):
@@ -124,7 +124,7 @@ def _unreached(needs: Needs | None, change: Change, setting: Setting) -> str | N
     """In words why a limit is not reached by the requests that were sent at once; None where it may be."""
     if needs is not Needs.LOAD or setting.concurrency is None:
         return None
-    limits = [n for n in (_number(change.before), _number(change.after)) if n is not None]
+    limits = [n for n in (number(change.before), number(change.after)) if n is not None]
     share = bool(limits) and max(limits) <= 1  # of memory, which so few requests do not fill
     if not limits or (setting.concurrency > _FEW if share else min(limits) < setting.concurrency):
         return None
@@ -152,22 +152,21 @@ def _candidates(name: str, path: str) -> tuple[Harm, ...]:
     names = (name, f"--{name.rpartition('.')[2]}") if name.startswith("--") else (name, path)
     exact, patterns, harms = _index()
     found = {i for n in names for i in exact.get(n, ())}
-    found |= {i for expression, i in patterns if any(expression.match(n) for n in names)}
+    found |= {i for parts, i in patterns if any(fits(n, parts) for n in names)}
     return tuple(harms[i] for i in sorted(found))
 
 
 @cache
-def _index() -> tuple[dict[str, list[int]], list[tuple[re.Pattern[str], int]], tuple[Harm, ...]]:
-    """Entries by name, and those whose names are patterns. NOTE: compiled once; fnmatch forgets after 256."""
+def _index() -> tuple[dict[str, list[int]], list[tuple[list[str], int]], tuple[Harm, ...]]:
+    """Entries by name, and those whose names are patterns, in parts."""
     from envsnap.explain.harm_tables import HARMS
 
     exact: dict[str, list[int]] = {}
-    patterns: list[tuple[re.Pattern[str], int]] = []
+    patterns: list[tuple[list[str], int]] = []
     for i, harm in enumerate(HARMS):
         for name in harm.names.split():
             if "*" in name:
-                # NOTE: brackets stand for themselves in keys.
-                patterns.append((re.compile(re.escape(name).replace(r"\*", ".*") + r"\Z", re.DOTALL), i))
+                patterns.append((name.split("*"), i))
             else:
                 exact.setdefault(name, []).append(i)
     return exact, patterns, HARMS
@@ -185,7 +184,7 @@ def _direction(harm: Harm, before: Reading, after: Reading) -> Known:
         pair = isinstance(before, Value), isinstance(after, Value)
     else:
         words = {word.lower() for word in harm.slow.split()}
-        pair = _holds(before, words), _holds(after, words)
+        pair = holds(before, words), holds(after, words)
     return _towards(harm, *pair)
 
 
@@ -196,8 +195,8 @@ def _towards(harm: Harm, was_slow: bool, is_slow: bool) -> Known:
 
 
 def _numbers(harm: Harm, before: Reading, after: Reading) -> Known:
-    number = _names_count if harm.slow == FEWER else _number
-    x, y = number(before), number(after)
+    read = names_count if harm.slow == FEWER else number
+    x, y = read(before), read(after)
     if x is None or y is None:
         unset = isinstance(before if x is None else after, Unset)
         return _towards(harm, x is not None, y is not None) if harm.slow == LIMIT and unset else UNKNOWN
@@ -227,52 +226,8 @@ _COUNTS, _NOTICED = 20, 1.03
 def _order(harm: Harm, before: Reading, after: Reading) -> Known:
     """By the places of two values in a line from fast to slow; unknown where one has none there."""
     places = [group.lower().split() for group in harm.slow.split(" > ")]
-    x, y = (_place(reading, places) for reading in (before, after))
+    x, y = (place(reading, places) for reading in (before, after))
     return UNKNOWN if x is None or y is None or x == y else _towards(harm, x > y, y > x)
-
-
-def _place(reading: Reading, places: Sequence[Sequence[str]]) -> int | None:
-    texts = _texts(reading)
-    return next((i for i, group in enumerate(places) if any(fnmatchcase(t, w) for w in group for t in texts)), None)
-
-
-def _holds(reading: Reading, words: set[str]) -> bool:
-    """Whether one of the words is the value, an item of a list, or a part of a text (`NET/Socket`, `a:1,b:2`)."""
-    texts = _texts(reading)
-    return bool((texts | {part for text in texts for part in re.split(r"[,;/\s]", text)}) & words)
-
-
-def _texts(reading: Reading) -> set[str]:
-    """A value as text, or the items that it holds; `unset` where there is none."""
-    if isinstance(reading, Unset):
-        return {"unset"}
-    if not isinstance(reading, Value):
-        return set()
-    value = reading.value
-    items: Iterable[Json] = value if isinstance(value, list) else value.values() if isinstance(value, dict) else [value]
-    return {str(item).lower() for item in items}
-
-
-def _names_count(reading: Reading) -> float | None:
-    """How many names a list has, as text with commas or as a list."""
-    if not isinstance(reading, Value):
-        return None
-    value = reading.value
-    items = value if isinstance(value, list) else [w for w in str(value).lstrip("^=").split(",") if w]
-    # NOTE: a name without its number (`mlx5`, which ends in one of its own) stands for all that begin so.
-    return float(len(items)) if all("_" in str(item) or str(item).isdigit() for item in items) else None
-
-
-def _number(reading: Reading) -> float | None:
-    if not isinstance(reading, Value) or isinstance(reading.value, bool):
-        return None
-    if isinstance(reading.value, list):
-        numbers = [v for v in reading.value if isinstance(v, (int, float)) and not isinstance(v, bool)]
-        return float(max(numbers)) if numbers and len(numbers) == len(reading.value) else float(len(reading.value))
-    try:
-        return float(reading.value)
-    except (TypeError, ValueError):
-        return None
 
 
 _TRUE = {"1", "true", "yes", "on"}
@@ -298,7 +253,7 @@ def _switch(change: Change) -> Known:
         return UNKNOWN
     words = _TRUE if off else _FALSE
     harm = Harm(name, "", "A feature is switched off, by its name.")
-    return replace(_towards(harm, _holds(change.before, words), _holds(change.after, words)), guessed=True)
+    return replace(_towards(harm, holds(change.before, words), holds(change.after, words)), guessed=True)
 
 
 def clearest(found: Sequence[Known]) -> Known:

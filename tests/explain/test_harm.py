@@ -158,3 +158,10 @@ def test_a_limit_that_the_requests_do_not_reach() -> None:
     assert towards(share, 0.9, 0.8, few) is Towards.NEITHER
     assert towards(share, 0.9, 0.8, many) is Towards.SLOW
     assert towards(limit, 64, 32) is Towards.SLOW  # where nobody recorded how many there were
+
+
+@pytest.mark.parametrize("odd", ["nan", "inf", "-inf", 10**400, [float("inf"), 1.0], [10**400, 2], {"a": 1}, "", None])
+def test_what_is_no_number_has_no_direction_by_its_size(odd: Json) -> None:
+    for pair in ((odd, 8), (8, odd)):
+        found = known(change("cgroup.cpu_weight", *pair), SETTING)
+        assert found.makes is None or found.makes[1] < float("inf")
