@@ -37,6 +37,8 @@ def aligned(a: Snapshot, b: Snapshot) -> tuple[Snapshot, str]:
 
 def pairing(a: Snapshot, b: Snapshot) -> tuple[dict[int, int], str]:
     """The number that each GPU of B gets in A, and a sentence on that; nothing where the numbers agree."""
+    if "gpu" not in a.sections or "gpu" not in b.sections:
+        return {}, ""
     numbers, by = _by_rank(a, b), "the rank that held them"
     if numbers is None:
         numbers, by = _by_use(a, b), "the order of those in use"
@@ -60,7 +62,7 @@ def _held(snapshot: Snapshot) -> dict[str, int] | None:
     """The GPU of each rank, by NVML's number; None where it is not known of one of them."""
     found: dict[str, int] = {}
     values = snapshot.values
-    for role in sorted({instances_of(p)[0] for p in snapshot.paths if p.startswith("record[") and "].rank[" in p}):
+    for role in sorted({instances_of(p)[0] for p in _paths(snapshot, "worker_record") if "].rank[" in p}):
         told = (values.get(path_of("record[].torch.device_index", role)),
                 values.get(path_of("record[].rank[]", role, "gpu_id")))  # fmt: skip
         index = next((i for i in told if isinstance(i, int)), None)
@@ -119,7 +121,13 @@ def _used(snapshot: Snapshot) -> list[int]:
 
 
 def _gpus(snapshot: Snapshot) -> set[int]:
-    return {int(m[1]) for path in snapshot.paths if path.startswith("gpu[") and (m := _BY_NUMBER.match(path))}
+    return {int(m[1]) for path in _paths(snapshot, "gpu") if (m := _BY_NUMBER.match(path))}
+
+
+def _paths(snapshot: Snapshot, name: str) -> list[str]:
+    """What a section of a snapshot says anything about."""
+    section = snapshot.sections.get(name)
+    return [*section.values, *section.unavailable, *section.errors] if section else []
 
 
 def _completed(numbers: _Numbers, of_a: set[int], of_b: set[int]) -> dict[int, int]:

@@ -1,6 +1,6 @@
 """What the verbs cost as whole processes, against what they should: wall and CPU time, peak memory.
 
-Run: python tests/benchmarks/run.py [--runs N] [--json] [capture|diff|help …]
+Run: python tests/benchmarks/run.py [--runs N] [--json] [capture|diff|help|shell …]
 
 Each figure is the median over N runs of a process of its own, Python's start included. `capture` alternates with
 `pyperf collect_metadata` where that is installed, so that both meet the same machine. Nothing here passes or fails.
@@ -128,6 +128,28 @@ def bench_help(folder: Path, runs: int) -> list[Figure]:
     ]
 
 
+COMPLETE = "import os; os.dup2(1, 8); from envsnap.cli import main; main([])"
+"""What a shell runs when Tab is pressed, but for where the answer goes."""
+
+
+def bench_shell(folder: Path, runs: int) -> list[Figure]:
+    """What a user waits for after Tab, and for the doctor."""
+    lines = {"an option": "envsnap prove --me", "a verb": "envsnap pro", "a label": "envsnap log --label ",
+             "a key": "envsnap key gpu[].pow"}  # fmt: skip
+    asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_SHELL": "bash"}
+    commands = {
+        name: ["env", *(f"{k}={v}" for k, v in asked.items()), f"COMP_LINE={line}", f"COMP_POINT={len(line)}",
+               sys.executable, "-c", COMPLETE]
+        for name, line in lines.items()
+    }  # fmt: skip
+    found = alternate({**commands, "doctor": [*ENVSNAP, "doctor"]}, runs)
+    targets = {"a key": 0.5, "doctor": 1.0}
+    return [
+        Figure(name if name == "doctor" else f"completion of {name}", costs.wall_seconds, "s", targets.get(name, 0.2))
+        for name, costs in found.items()
+    ]
+
+
 def _made_up(changed: int) -> Snapshot:
     """Readings of all declared keys, over as many instances as it takes, the first `changed` of them different."""
     from envsnap.collectors import section_of
@@ -151,6 +173,7 @@ BENCHMARKS: dict[str, Callable[[Path, int], list[Figure]]] = {
     "capture": bench_capture,
     "diff": bench_diff,
     "help": bench_help,
+    "shell": bench_shell,
 }
 
 
