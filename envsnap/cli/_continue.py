@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envsnap.cli import Trouble, did_you_mean
+from envsnap.jsonfile import SnapshotError
 from envsnap.redact import Redactor
 
 if TYPE_CHECKING:
     from envsnap.explain.explanation import Side
+    from envsnap.store import Store
 
 _KEPT = ("fast", "slow", "only", "server", "ready", "ready_timeout", "metrics", "metric", "by", "budget", "wheels",
          "manual")  # fmt: skip
@@ -51,24 +53,33 @@ def as_before(args: Any, folder: Path) -> Any:
     return args
 
 
-def as_they_were(args: Any, one: Side, two: Side) -> tuple[Side, Side]:
-    """Both sides with the runs that the search began with, whatever has joined their labels since. Raises: Trouble."""
+def as_they_were(args: Any) -> tuple[Side, Side]:
+    """Both sides, the fast one first, with the runs that the search began with, whatever joined their labels since.
+
+    Raises: Trouble, SnapshotError.
+    """
     from envsnap.prove.journal import Journal
-    from envsnap.store import FOLDER
+    from envsnap.store import Store
 
-    about = Journal.load(Path(args.store) / FOLDER / "prove" / f"{args.search}.json").about
-    return _as_it_was(one, about, args), _as_it_was(two, about, args)
+    store = Store(Path(args.store))
+    about = Journal.load(store.folder / "prove" / f"{args.search}.json").about
+    return _as_it_was(args, store, about["fast"]), _as_it_was(args, store, about["slow"])
 
 
-def _as_it_was(side: Side, about: Any, args: Any) -> Side:
+def _as_it_was(args: Any, store: Store, told: Any) -> Side:
+    """A side by the ids of its runs, which need not be in the store, or by its snapshot's hash."""
+    from envsnap.cli._sides import load_side
     from envsnap.explain.explanation import Side
 
-    began: set[str] = set()
-    for told in (about["fast"], about["slow"]):
-        began |= set(told) if isinstance(told, list) else {told}
-    if not side.runs and side.snapshot.content_hash in began:
-        return side
-    runs = [r for r in side.runs if r.id in began]
-    if not runs:
-        raise Trouble(f"{side.label} is not what search {args.search} began with.")
-    return Side.of_runs(runs, side.label)
+    try:
+        if isinstance(told, list):
+            return Side.of_runs([store.load(run) for run in told])
+    except SnapshotError:
+        pass
+    for side in (load_side(name, args.store) for name in (args.fast, args.slow)):
+        runs = [run for run in side.runs if run.id in told]
+        if runs and len(runs) == len(told):
+            return Side.of_runs(runs, side.label)
+        if not side.runs and side.snapshot.content_hash == told:
+            return side
+    raise Trouble(f"What search {args.search} began with is not there any more.")

@@ -22,16 +22,15 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envsnap.cli import EXIT_DIFFERENT, EXIT_OK, EXIT_SIGNAL, EXIT_TROUBLE, EXIT_UNKNOWN, Trouble, did_you_mean
+from envsnap.cli import EXIT_DIFFERENT, EXIT_OK, EXIT_SIGNAL, EXIT_TROUBLE, EXIT_UNKNOWN, Trouble
 from envsnap.cli import _arguments as shared
 from envsnap.jsonfile import SnapshotError
 
 if TYPE_CHECKING:
-    from envsnap.explain.explanation import Explanation, Side
     from envsnap.prove.journal import Journal
     from envsnap.prove.levels import Level
     from envsnap.prove.search import Search
-    from envsnap.prove.switches import Commands, Manual, Switch
+    from envsnap.prove.switches import Manual, Switch
     from envsnap.prove.trials import Bench
     from envsnap.report.prove import Proof
     from envsnap.store import Store
@@ -118,6 +117,7 @@ def _clean_up(folder: Path) -> None:
     from envsnap.host import LiveHost
     from envsnap.prove.aftermath import sweep, tidy
     from envsnap.prove.journal import Journal
+    from envsnap.wording import plural
 
     paths = list(folder.glob("*.json"))
     sweep(LiveHost(), [p.stem for p in paths], _say)
@@ -129,7 +129,8 @@ def _clean_up(folder: Path) -> None:
         except SnapshotError:
             continue  # another version's: whoever asks for it is told
         if journal.at_work is not None:
-            tidy(LiveHost(), journal.at_work, _say)
+            if gone := tidy(LiveHost(), journal.at_work):
+                _say(f"removed {plural(len(gone), 'file')} that an earlier search left in shared memory")
             journal.at_work = None
             journal.save()
 
@@ -143,14 +144,15 @@ def _proof(args: Any, bench: Bench, store: Store, folder: Path) -> Proof | int |
     """Search from the sides to the end; an exit code where a signal ended it, nothing where none was to be run."""
     from dataclasses import replace
 
+    from envsnap.cli._prove_start import explained, prepared, shown_of
     from envsnap.prove.acquitted import weigher
     from envsnap.prove.by_hand import Person, look
     from envsnap.prove.trials import Interrupted, prove
     from envsnap.report import prove as report
     from envsnap.wording import plural
 
-    explanation, fast, slow = _explained(args)
-    journal, switches, manual, bench = _prepared(args, explanation, fast, slow, bench, folder)
+    explanation, fast, slow = explained(args, _say)
+    journal, switches, manual, bench = prepared(args, explanation, fast, slow, bench, folder)
     names = fast.label or "FAST", slow.label or "SLOW"
     bench = replace(bench, metric=bench.metric or journal.metric)
     if args.script:
@@ -160,7 +162,7 @@ def _proof(args: Any, bench: Bench, store: Store, folder: Path) -> Proof | int |
         Path(args.script).chmod(0o755)
         return None
     if args.dry_run:
-        _plan(journal, switches, manual, replace(bench, commands=_shown(bench, folder)))
+        _plan(journal, switches, manual, replace(bench, commands=shown_of(bench, folder)))
         return None
     if journal.records:
         _say(f"search {journal.id} goes on after {plural(journal.runs, 'run')}")
@@ -180,98 +182,7 @@ def _proof(args: Any, bench: Bench, store: Store, folder: Path) -> Proof | int |
     finally:
         for told in person.left() if person else ():
             _say(f"to put it back as it was: {told}")
-    return report.Proof(found, journal, switches, manual, _shown(bench, folder), names)
-
-
-def _shown(bench: Bench, folder: Path) -> Commands:
-    """The commands as they may be shown and kept: without secrets."""
-    from envsnap.prove.switches import Commands
-    from envsnap.redact import Redactor
-
-    redactor = Redactor(folder.parent)
-    return Commands(*(tuple(redactor.clean(list(c))) for c in (bench.commands.benchmark, bench.commands.server)))
-
-
-def _explained(args: Any) -> tuple[Explanation, Side, Side]:
-    """What explain says of the two sides, with the side called FAST as the fast one."""
-    from envsnap.cli._continue import as_they_were
-    from envsnap.cli._sides import load_side
-    from envsnap.explain import explain
-
-    one, two = (load_side(name, args.store) for name in (args.fast, args.slow))
-    if args.search:
-        one, two = as_they_were(args, one, two)
-    found = explain(one, two)
-    if found.fast == "b":
-        _say(f"{args.slow} is the faster side of the two, and is taken as FAST")
-        one, two = two, one
-    return found, one, two
-
-
-def _prepared(
-    args: Any, explanation: Explanation, fast: Side, slow: Side, bench: Bench, folder: Path
-) -> tuple[Journal, list[Switch], list[Manual], Bench]:
-    """The journal of this search, new or as it was left, with its switches."""
-    import shutil
-    from dataclasses import replace
-
-    from envsnap.cli._continue import asked
-    from envsnap.prove import start
-    from envsnap.prove.journal import Journal, id_of
-    from envsnap.prove.levers import Sides, levers
-    from envsnap.prove.trials import problem_of
-    from envsnap.redact import Redactor
-
-    metric = start.metric_of(explanation, args.by)
-    about = {
-        "fast": [r.id for r in fast.runs] or fast.snapshot.content_hash,
-        "slow": [r.id for r in slow.runs] or slow.snapshot.content_hash,
-        "benchmark": list(bench.commands.benchmark),
-        "server": list(bench.commands.server),
-        "only": sorted(args.only),
-        "by": args.by,
-    }
-    path = folder / f"{args.search or id_of(about)}.json"
-    shown = _shown(bench, folder)
-    about |= {"benchmark": list(shown.benchmark), "server": list(shown.server)}
-    about["asked"] = asked(args, bench.commands.benchmark, Redactor(folder.parent))
-    if args.again:
-        path.unlink(missing_ok=True)
-        shutil.rmtree(path.with_suffix(""), ignore_errors=True)
-    suspects = [s for s in explanation.suspects if s.changes]
-    for name in args.only:
-        if name not in {s.id for s in suspects}:
-            raise Trouble(f"There is no suspect {name!r}{did_you_mean(name, [s.id for s in suspects])}")
-    chosen = [s for s in suspects if not args.only or s.id in args.only]
-    writes = not (args.dry_run or args.script)
-    path.with_suffix("").mkdir(mode=0o700, exist_ok=True)
-    sides = Sides(fast, slow, path.with_suffix(""), args.wheels, args.manual)
-    switches, manual = levers(chosen, sides, writes or bool(args.script))
-    if not switches:
-        reasons = "; ".join(f"{m.title}: {m.reason}" for m in manual[:3])
-        raise Trouble(
-            f"There is nothing that can be switched between the two sides{f' ({reasons})' if reasons else ''}."
-        )
-    if path.exists():
-        journal = Journal.load(path)
-    else:
-        spread, gap = start.spread_and_gap(fast, slow, metric)
-        elsewhere = 1 - sum(s.probability for s in switches)
-        journal = Journal(path, problem_of(switches, elsewhere, spread, gap), metric, about)
-    if bench.commands.server and not bench.ready:
-        ready = start.ready_address(bench.commands.server, slow.runs or fast.runs)
-        if not ready:
-            raise Trouble("--server needs --ready URL, to know when it can be measured.")
-        bench = replace(bench, ready=ready)
-    if not bench.metrics.files and not bench.metrics.patterns and _on_output(fast, slow, metric):
-        bench = replace(bench, metrics=replace(bench.metrics, output=True))
-    return journal, switches, manual, bench
-
-
-def _on_output(fast: Side, slow: Side, metric: str) -> bool:
-    """Whether the sides' figures were read from the benchmark's output."""
-    found = [m for side in (fast, slow) for r in side.runs for m in r.metrics if m.name == metric]
-    return any(m.source == "standard output" for m in found)
+    return report.Proof(found, journal, switches, manual, shown_of(bench, folder), names)
 
 
 def _bench(args: Any) -> Bench:

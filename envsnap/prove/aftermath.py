@@ -68,7 +68,7 @@ def settle(host: Host, before: Before, mark: str, say: Say, seconds: float = GPU
     Raises: Unclean.
     """
     sweep(host, [mark], say)
-    tidy(host, before.shm, say)
+    tidy(host, before.shm)
     began = said = time.monotonic()
     while over := [
         (gpu, used - before.gpus[gpu])
@@ -112,7 +112,7 @@ def sweep(host: Host, marks: Sequence[str], say: Say) -> int:
     return len(found)
 
 
-def tidy(host: Host, before: Collection[str], say: Say) -> list[str]:
+def tidy(host: Host, before: Collection[str]) -> list[str]:
     """Remove files of ours in /dev/shm that engines leave there, that came since, and that no process holds."""
     new = [n for n in _listed() if n not in before and any(fnmatchcase(n, pattern) for pattern in _LEFT)]
     new = [n for n in new if _owner(n) == os.geteuid()]
@@ -122,8 +122,6 @@ def tidy(host: Host, before: Collection[str], say: Say) -> list[str]:
         if held is not None and name not in held:
             Path(_SHM, name).unlink(missing_ok=True)
             gone.append(name)
-    if gone:
-        say(f"removed {len(gone)} files that the run left in {_SHM}")
     return gone
 
 

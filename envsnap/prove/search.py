@@ -125,7 +125,7 @@ class Search:
     def _next(self) -> Trial | Result:
         step = self._gate() or self._search()
         if isinstance(step, Trial) and len(self.trials) >= self.budget:
-            return self._result("budget", f"{self.budget} runs were not enough")
+            return self._result("budget", "the budget is spent")
         return step
 
     def _result(self, outcome: str, reason: str = "") -> Result:

@@ -200,7 +200,7 @@ def _notes(proof: Proof) -> Iterator[str]:
 
 def _lists(proof: Proof) -> Iterator[tuple[str, list[str]]]:
     by = {s.id: proof.status(s.id) for s in proof.switches}
-    odds = proof.result.belief.probability if proof.result.belief else {}
+    odds = proof.result.belief.probability if proof.result.belief else proof.journal.problem.prior
     left = [f"{odds.get(s.id, 0):.0%} {s.title}" for s in proof.switches if by[s.id] == "open"]
     if left and proof.result.outcome in ("budget", "unsettled"):
         yield "Still possible", left

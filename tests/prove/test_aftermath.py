@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from envsnap.host import LiveHost
+from envsnap.prove import aftermath
 from envsnap.prove.aftermath import MARK, Unclean, look, room, settle, sweep, tidy
 from tests.fakes import FakeHost, Reply, missing
 
@@ -80,7 +82,8 @@ WAIT = "import time; print('up', flush=True); time.sleep(60)"
 
 
 def test_what_a_killed_search_left_running_is_ended_and_nothing_else() -> None:
-    programs = (("0123456789-test", WAIT), ("0123456789-test", WIPE + WAIT), ("9876543210-test", WAIT))
+    own, other = uuid.uuid4().hex, uuid.uuid4().hex
+    programs = ((own, WAIT), (own, WIPE + WAIT), (other, WAIT))
     started = [
         subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, start_new_session=True,
                          env={**os.environ, MARK: mark})
@@ -91,7 +94,7 @@ def test_what_a_killed_search_left_running_is_ended_and_nothing_else() -> None:
             assert process.stdout is not None
             process.stdout.readline()
         assert MARK.encode() not in Path(f"/proc/{started[1].pid}/environ").read_bytes()
-        assert sweep(LiveHost(), ["0123456789-test"], say) == 2
+        assert sweep(LiveHost(), [own], say) == 2
         assert [process.wait(10) for process in started[:2]] == [-9, -9]
         assert started[2].poll() is None
     finally:
@@ -108,9 +111,10 @@ def test_no_trial_begins_on_a_disk_that_is_nearly_full(tmp_path: Path, monkeypat
 
 
 @pytest.fixture
-def name() -> Iterator[str]:
-    """Of a file that engines leave in /dev/shm."""
-    path = SHM / f"sgl_shm_mq_{os.getpid()}_test"
+def name(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Of a file that engines leave in /dev/shm; of no real one, since some may be at work beside the tests."""
+    path = SHM / f"envsnap_test_{os.getpid()}"
+    monkeypatch.setattr(aftermath, "_LEFT", (path.name,))
     path.unlink(missing_ok=True)
     yield path.name
     path.unlink(missing_ok=True)
@@ -123,16 +127,16 @@ def test_what_engines_leave_in_shared_memory_is_removed_unless_it_was_there_or_i
     (SHM / name).write_text("left")
     other.write_text("of a user")
     try:
-        assert tidy(LiveHost(), [*before, name], say) == []
+        assert tidy(LiveHost(), [*before, name]) == []
         # NOTE: this process does not count among those that hold files, another one does.
         with (SHM / name).open() as file:
             holding = subprocess.Popen(["sleep", "60"], stdin=file)
         try:
-            assert tidy(LiveHost(), before, say) == []
+            assert tidy(LiveHost(), before) == []
         finally:
             holding.kill()
             holding.wait()
-        assert tidy(LiveHost(), before, say) == [name]
+        assert tidy(LiveHost(), before) == [name]
         assert other.exists()
     finally:
         other.unlink()
