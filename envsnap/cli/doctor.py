@@ -1,7 +1,7 @@
 """Say what envsnap can and cannot read here, what is lost by that, and what would change it.
 
-Looks as a capture looks, at an engine too if one runs or is named, and keeps no snapshot. Exit code 0: all that is here can
-be read, 1: something is lost, 2: trouble.
+Looks as a capture looks, at an engine too if one runs or is named, and keeps no snapshot. Exit code 0: all that is here
+can be read, 1: something is lost, 2: trouble.
 """
 
 from __future__ import annotations
