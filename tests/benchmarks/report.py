@@ -91,7 +91,7 @@ def opened(page: Path) -> str:
     finally:
         browser.quit()
     return (
-        f"load {load:.0f} ms, first paint {paint:.0f} ms, {cpu:.0f} ms CPU of the page's thread, {count:,.0f} elements; "
+        f"load {load:.0f} ms, first paint {paint:.0f} ms, {cpu:.0f} ms CPU of its thread, {count:,.0f} elements; "
         f"first search {search * 1000:.0f} ms"
     )
 
