@@ -6,12 +6,17 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from envsnap import collectors
 from tests import probe
 from tests.processes import Spawn
 
 COLOURS = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE")
+
+# A busy machine fails no property: what is slow is for tests/benchmarks/ to tell.
+settings.register_profile("unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 
 def pytest_configure() -> None:
