@@ -56,6 +56,7 @@ DENIED = Unavailable(Why.DENIED, "Permission denied: /sys/x")
             "no NVIDIA driver library",
         ),
         ("nvml", {"gpu": section(values={"gpu[0].name": "x"})}, State.WORKS, "1 reading in"),
+        ("git", {"git": section()}, State.NOTHING, "there is none"),
         ("nvml", {"gpu": section("timeout", "did not finish within 5 s")}, State.FAILS, "did not finish"),
         ("kernel_log", {"kernel_log": section("unavailable", "denied: no /dev/kmsg")}, State.FAILS, "no /dev/kmsg"),
         (

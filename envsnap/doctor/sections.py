@@ -146,6 +146,8 @@ def _item(subject: Subject, snapshot: Snapshot) -> Item | None:
         if subject.expected(snapshot):
             return Item(subject.code, subject.title, State.FAILS, reason, subject.lost, subject.change[Why.ABSENT])
         return Item(subject.code, subject.title, State.NOTHING, reason)
+    if not read:
+        return Item(subject.code, subject.title, State.NOTHING, "there is none")
     found = f"{plural(read, 'reading')} in {seconds:.2f} s"
     if subject.slow and seconds > _SLOW_SECONDS:
         return Item(subject.code, subject.title, State.PARTLY, found, "time, at each capture", subject.slow)
