@@ -178,7 +178,7 @@ def _first_line(hunk: str) -> tuple[int, str]:
     before = next((i for i, line in enumerate(lines[1:]) if line[:1] in "+-"), 0)
     # NOTE: git takes any line that begins with a letter for the head of a function.
     within = match[3].strip() if re.match(r"\s*(async |def |class )|.*\(", match[3]) else ""
-    return int(match[2]) + before, clip(within, 50)
+    return int(match[2]) + before, clip(within.rstrip("(:"), 50)
 
 
 def _body(patch: str) -> str:

@@ -70,6 +70,7 @@ def test_a_commit_by_its_hunks_any_of_which_can_be_taken_back(repo: Repo, tmp_pa
     hunks = hunks_of(commit)
     assert [h.place for h in hunks] == ["a.py:4", "a.py:33", "a.py:53", "n.py"]
     assert hunks[-1].title == "n.py (added)"
+    assert hunks[0].title == "a.py:4", "a line of code is no name of a place"
     for kept in range(4):
         reverted = {h.id for i, h in enumerate(hunks) if i != kept}
         made = tree(both, hunks, reverted, tmp_path)
