@@ -228,6 +228,17 @@ def test_a_dry_run_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "run `search` first" in capsys.readouterr().err
 
 
+def test_what_ranks_print_is_held_against_what_is_read_from_outside() -> None:
+    values = {
+        "nccl.rank[0].set[NCCL_PROTO]": "LL", "worker[scheduler_TP0].env[NCCL_PROTO]": "LL",
+        "nccl.rank[1].set[NCCL_PROTO]": "LL", "worker[scheduler_TP1].env[NCCL_PROTO]": "Simple",
+    }  # fmt: skip
+    assert steps.compared(values, 2) == {
+        "scheduler_TP0": {"compared": 1, "differing": {}},
+        "scheduler_TP1": {"compared": 1, "differing": {"NCCL_PROTO": ["LL", "Simple"]}},
+    }
+
+
 # -- on a stand-in --------------------------------------------------------------------------------------------------
 
 SMALL = Shape("small", 256, 512, 4, 2, 2, 0.1, Asked(words=10, tokens=8, count=3))

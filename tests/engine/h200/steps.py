@@ -10,13 +10,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from envsnap.integrations import site_directory
+from envsnap.keys import instances_of, path_of
 from envsnap.reading import Json
 from envsnap.runs.verdict import Design, judge
 from envsnap.snapshot import load
@@ -135,16 +136,22 @@ def _served(command: list[str], environment: dict[str, str], place: Place, port:
 
 
 def _agreement(place: Place, ranks: int, name: str) -> dict[str, Json]:
-    """Whether the environment read from outside is what each rank says of itself, and what NCCL's log tells."""
+    """Whether the environment read from outside is what each rank prints of it through NCCL, and what NCCL chose."""
     values = load(place.lab.folder / f"load-tp{ranks}-{name}.json").values
-    roles = [f"scheduler_TP{i}" for i in range(ranks)] if ranks > 1 else ["scheduler"]
-    live: dict[str, Json] = {}
-    for role in roles:
-        said = {p: v for p, v in values.items() if p.startswith(f"record[{role}].env[")}
-        differing = {p: [v, values.get(p.replace("record[", "worker[", 1))] for p, v in said.items()
-                     if values.get(p.replace("record[", "worker[", 1)) != v}  # fmt: skip
-        live[role] = {"compared": len(said), "differing": differing}
-    return {"live_environment": live, "nccl": {p: v for p, v in values.items() if p.startswith("nccl.rank[")}}
+    printed = {p: v for p, v in values.items() if p.startswith("nccl.rank[")}
+    return {"live_environment": compared(values, ranks), "nccl": printed}
+
+
+def compared(values: Mapping[str, Json], ranks: int) -> dict[str, Json]:
+    """By rank, how many variables NCCL's log says it was given, and which of them read otherwise from outside."""
+    found: dict[str, Json] = {}
+    for rank in range(ranks):
+        role = f"scheduler_TP{rank}" if ranks > 1 else "scheduler"
+        said = {instances_of(p)[1]: v for p, v in values.items() if p.startswith(f"nccl.rank[{rank}].set[")}
+        live = {n: values.get(path_of("worker[].env[]", role, n)) for n in said}
+        differing = {n: [v, live[n]] for n, v in said.items() if str(live[n]) != str(v)}
+        found[role] = {"compared": len(said), "differing": differing}
+    return found
 
 
 def _bench(place: Place, port: int, asked: Asked, prefix: Sequence[str] = ()) -> Json:
