@@ -13,7 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 rules = json.loads(Path("rules.json").read_text())
-rules.pop("commit", None)
+for code in ("commit", "dirty"):  # what `delay.py` reads
+    rules.pop(code, None)
 name, _, value = rules.pop("broken", "").partition("=")
 if name and os.environ.get(name) == value:
     raise SystemExit(f"{name} is broken")
