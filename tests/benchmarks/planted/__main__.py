@@ -15,7 +15,7 @@ from envsnap.jsonfile import write_atomically
 from envsnap.reading import Json
 from tests.benchmarks.planted import report, searches
 from tests.benchmarks.planted.bench import CpuBench
-from tests.benchmarks.planted.judge import DRAWS, judged
+from tests.benchmarks.planted.judge import DRAWS, METRIC, judged
 from tests.benchmarks.planted.trials import ROOT, STATE, Board, alone, pairs, tasks
 from tests.engine import environment
 from tests.engine.plants import CPU, PLANTS, plants_of
@@ -75,12 +75,16 @@ def _prove(board: Board, given: argparse.Namespace) -> None:
 
 def _report(board: Board, given: argparse.Namespace) -> None:
     """Judge and print."""
-    rows = []
+    rows, single = [], {}
     for plant in plants_of(CPU):
         baseline, planted = pairs(board, plant)
         if len(planted) >= 2 and (not given.plant or plant.id in given.plant):
             rows.append(judged(plant, baseline, planted, None, given.draws))
-    made = report.Board(CPU, _about(board), rows, searches.load(board.folder))
+        elif planted:
+            values = [next(m.value for m in run.metrics if m.name == METRIC) for run in (*baseline, *planted)]
+            single[plant.id] = f"{values[0]:.4g} -> {values[1]:.4g}"
+    about = {**_about(board), **({"single pairs, which show nothing": single} if single else {})}
+    made = report.Board(CPU, about, rows, searches.load(board.folder))
     print("\n".join(report.lines(made)))
     if given.write:
         RESULTS.mkdir(exist_ok=True)
