@@ -35,7 +35,7 @@ class Pattern:
 
     def __str__(self) -> str:
         """As `pattern_of` takes it."""
-        direction = "" if self.better is Better.HIGHER else f",{self.better.value}"
+        direction = "" if self.better is _usual(self.unit) else f",{self.better.value}"
         head = f"{self.name}[{self.unit}{direction}]" if self.unit or direction else self.name
         return f"{head}={f'json:{self.json_path}' if self.json_path else self.expression}"
 
@@ -87,13 +87,15 @@ def read(wanted: Wanted, argv: Sequence[str], before: Mark, output: Path | None)
 def pattern_of(text: str) -> Pattern:
     """`NAME=REGEX` or `NAME=json:PATH`, NAME with an optional unit and direction: `latency[ms,lower]=…`.
 
+    Without a direction less is better of what has a unit of time, and more of anything else.
+
     Raises: ValueError, in a sentence.
     """
     head, equals, expression = text.partition("=")
     match = re.fullmatch(r"([A-Za-z_]\w*)(?:\[([^,\]]*)(?:,(higher|lower|neither))?\])?", head.strip())
     if not equals or not match or not expression:
         raise ValueError(f"{text!r} is not NAME=REGEX, NAME[unit,lower]=REGEX or NAME=json:PATH.")
-    better = Better(match[3] or "higher")
+    better = Better(match[3]) if match[3] else _usual(match[2] or "")
     if expression.startswith("json:"):
         return Pattern(match[1], json_path=expression[5:], unit=match[2] or "", better=better)
     try:
@@ -103,6 +105,14 @@ def pattern_of(text: str) -> Pattern:
     if compiled.groups < 1:
         raise ValueError(f"{expression!r} has no group; put the figure in parentheses.")
     return Pattern(match[1], expression, unit=match[2] or "", better=better)
+
+
+_TIME = re.compile(r"(?:[nuµμm]?s|sec|min|h|(?:nano|micro|milli)?seconds?|msec|usec|minutes?|hours?)(?:/\w+)?")
+"""Units of time, also by piece: `ms/token`."""
+
+
+def _usual(unit: str) -> Better:
+    return Better.LOWER if _TIME.fullmatch(unit.strip()) else Better.HIGHER
 
 
 def _files(wanted: Wanted, argv: Sequence[str]) -> tuple[str, ...]:

@@ -82,3 +82,16 @@ def test_a_fifo_or_directory_is_no_result(tmp_path: Path) -> None:
     before = mark(Wanted(files=("/nonexistent",)), ())
     with pytest.raises(NoMetrics, match="not a regular file"):
         read(wanted, (), before, None)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "µs", "ns", "seconds", "milliseconds", "ms/token"])
+def test_of_what_has_a_unit_of_time_less_is_better(unit: str) -> None:
+    assert pattern_of(f"latency[{unit}]=took (.*)").better is Better.LOWER
+    assert pattern_of(f"latency[{unit},higher]=took (.*)").better is Better.HIGHER
+    for text in (f"latency[{unit}]=took (.*)", f"latency[{unit},higher]=took (.*)", f"latency[{unit},neither]=a(.)"):
+        assert str(pattern_of(text)) == text
+
+
+@pytest.mark.parametrize("unit", ["tok/s", "requests/s", "GB/s", "1/s", "tokens", "MHz"])
+def test_of_what_has_another_unit_more_is_better(unit: str) -> None:
+    assert pattern_of(f"speed[{unit}]=(.*)").better is Better.HIGHER
