@@ -56,3 +56,9 @@ def test_every_verb_that_is_named_exists() -> None:
 
     named = set(re.findall(r"envsnap ([a-z]+)\b", README.read_text()))
     assert named & set(verbs()) >= {"capture", "diff", "explain", "check", "workers", "run", "share", "record"}
+
+
+def test_headings_and_fences_stand_at_the_start_of_a_line() -> None:
+    """A paragraph that was filled again must not have swallowed the section after it."""
+    swallowed = [line for line in README.read_text().splitlines() if re.search(r"\S.*(```|\s##+$|\s##+\s)", line)]
+    assert swallowed == []
