@@ -96,7 +96,7 @@ def known(change: Change, setting: Setting, moved: frozenset[str] = frozenset())
             return Known(Towards.NEITHER, says=missing)
         if harm.slow == HARMLESS:
             return Known(Towards.NEITHER, says=harm.says or "It does not act on the speed of a running server.")
-        found = _direction(harm, change.before, change.after)
+        found = told_apart(harm, change.before, change.after)
         if found.towards is not Towards.UNKNOWN:
             return found
     return _switch(change)
@@ -172,7 +172,8 @@ def _index() -> tuple[dict[str, list[int]], list[tuple[list[str], int]], tuple[H
     return exact, patterns, HARMS
 
 
-def _direction(harm: Harm, before: Reading, after: Reading) -> Known:
+def told_apart(harm: Harm, before: Reading, after: Reading) -> Known:
+    """What one line of the tables says of two readings, in whatever setting."""
     if harm.slow in (LOWER, HIGHER, LIMIT, FEWER):
         return _numbers(harm, before, after)
     if harm.slow == OTHER:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from envsnap.reading import Json, Reading, Unset, Value
 
@@ -26,25 +26,46 @@ def fits(text: str, parts: Sequence[str]) -> bool:
 
 
 def place(reading: Reading, places: Sequence[Sequence[str]]) -> int | None:
-    """The first of some groups of words (`*` stands for anything) that a value is in; None where it is in none."""
+    """The group of words that a value is in; None where it is in none.
+
+    A word that is the value goes before one with `*`, and that before a bare `*`, wherever they stand. Only the word
+    `unset` stands for no value.
+    """
     texts = _texts(reading)
-    return next((i for i, group in enumerate(places) if any(_is(t, w) for w in group for t in texts)), None)
+    for words in _BY_CLOSENESS:
+        for i, group in enumerate(places):
+            if any(_is(t, w) for w in group if words(w) for t in texts):
+                return i
+    return None
+
+
+_BY_CLOSENESS: tuple[Callable[[str], bool], ...] = (
+    lambda word: "*" not in word,
+    lambda word: "*" in word and word != "*",
+    lambda word: word == "*",
+)
 
 
 def _is(text: str, word: str) -> bool:
-    return fits(text, word.split("*")) if "*" in word else text == word
+    if "*" not in word:
+        return text == word
+    return text != UNSET and fits(text, word.split("*"))
 
 
 def holds(reading: Reading, words: set[str]) -> bool:
     """Whether one of the words is the value, an item of a list, or a part of a text (`NET/Socket`, `a:1,b:2`)."""
     texts = _texts(reading)
-    return bool((texts | {part for text in texts for part in re.split(r"[,;/\s]", text)}) & words)
+    parts = texts | {part for text in texts for part in re.split(r"[,;/\s]", text)}
+    return bool(parts & words) or any(_is(part, word) for word in words if "*" in word for part in parts)
+
+
+UNSET = "unset"
 
 
 def _texts(reading: Reading) -> set[str]:
     """A value as text, or the items that it holds; `unset` where there is none."""
     if isinstance(reading, Unset):
-        return {"unset"}
+        return {UNSET}
     if not isinstance(reading, Value):
         return set()
     value = reading.value

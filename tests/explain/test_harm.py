@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 import pytest
 
 from envsnap.collectors import keys
-from envsnap.explain.harm import HARMLESS, Known, Towards, clearest, known
+from envsnap.explain.harm import HARMLESS, Harm, Known, Towards, clearest, known, told_apart
 from envsnap.explain.harm_tables import HARMS
 from envsnap.explain.setting import Setting
 from envsnap.reading import Json
@@ -147,6 +147,38 @@ def test_law_every_entry_is_well_formed() -> None:
             assert found, f"no key is called {name}"
         if harm.makes:
             assert 1 <= harm.makes[0] <= harm.makes[1], harm
+
+
+def test_what_is_unset_is_not_anything() -> None:
+    assert towards("worker[scheduler_TP0].env[NCCL_TOPO_FILE]", "/etc/topo.xml", None) is Towards.SLOW
+    assert towards("server[0].argument[speculative_draft_model_path]", "/models/draft", None) is Towards.SLOW
+    assert towards("env[VLLM_USE_BREAKABLE_CUDAGRAPH]", "1", "0") is Towards.SLOW
+    assert towards("worker[scheduler_TP0].env[LD_PRELOAD]", "libtcmalloc.so", "libother.so") is Towards.SLOW
+    assert towards("container.kind", "none", None) is Towards.UNKNOWN
+
+
+_SAMPLES: dict[str, tuple[Json, Json]] = {
+    "<": (40, 10), ">": (10, 40), "limit": (40, 10),
+    "fewer": ("a_0,a_1", "a_0"), "any": (None, "1"), "other": ("a", "b"),
+}  # fmt: skip
+
+
+def _sample(word: str) -> Json:
+    return None if word == "unset" else word.replace("*", "x1")
+
+
+@pytest.mark.parametrize("harm", [h for h in HARMS if h.slow not in ("", HARMLESS)], ids=lambda h: h.names[:40])
+def test_law_every_line_tells_its_values_apart(harm: Harm) -> None:
+    """Each word from that of every group to its right; where there is no order, each word from a value that is none."""
+    places = [group.split() for group in harm.slow.split(" > ")]
+    pairs = [(_sample(x), _sample(y)) for i, g in enumerate(places) for h in places[i + 1 :] for x in g for y in h]
+    if harm.slow in _SAMPLES:
+        pairs = [_SAMPLES[harm.slow]]
+    elif len(places) == 1:
+        pairs = [("other than these", _sample(word)) for word in places[0]]
+    for before, after in pairs:
+        moved = change("env[X]", before, after)
+        assert told_apart(harm, moved.before, moved.after).towards is Towards.SLOW, (before, after)
 
 
 def test_a_limit_that_the_requests_do_not_reach() -> None:
