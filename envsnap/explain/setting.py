@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from envsnap.keys import instances_of
+from envsnap.known_names import OFF
 from envsnap.reading import Json
 from envsnap.snapshot import Snapshot
 
@@ -44,13 +45,12 @@ def setting_of(snapshot: Snapshot) -> Setting:
     resolved = resolved_arguments(snapshot)
     arguments = resolved or typed
     values = snapshot.values
-    algorithm = arguments.get("speculative_algorithm", arguments.get("speculative_config"))
     return Setting(
         arguments=arguments,
         typed=typed,
         ranks=_ranks(snapshot, arguments),
         hosts=_hosts(snapshot, arguments),
-        speculative=bool(algorithm) if arguments else None,
+        speculative=_speculates(arguments, typed) if arguments else None,
         graphs=_graphs(arguments) if arguments else None,
         nvlink=_any(v for p, v in values.items() if p.startswith("gpu[") and p.endswith("].nvlink_active_count")),
         gpus=_integer(values.get("nvml.gpu_count")),
@@ -161,6 +161,26 @@ def _hosts(snapshot: Snapshot, arguments: Mapping[str, Json]) -> int | None:
     if any(p.startswith("nccl.rank[") and p.endswith("].network") for p in snapshot.values):
         return None
     return 1 if arguments and not {"dist_init_addr", "node_rank"} & arguments.keys() else None
+
+
+_ALGORITHM = ("speculative_algorithm", "speculative_config")
+_SPECULATION = re.compile(r"(?:^|[_.-])(?:spec(?:ulat\w*)?|draft\w*)(?:[_.-]|$)", re.IGNORECASE)
+
+
+def _speculates(arguments: Mapping[str, Json], typed: Mapping[str, Json]) -> bool:
+    """By the algorithm that was resolved; an engine that names none so has options of its own, which were typed."""
+    for name in _ALGORITHM:
+        if name in arguments:
+            return is_set(arguments[name])
+    return any(
+        _SPECULATION.search(name) and not name.startswith(("no_", "disable_")) and is_set(value)
+        for name, value in typed.items()
+    )
+
+
+def is_set(value: Json) -> bool:
+    """Whether a value of an argument asks for anything: `none`, `null`, `off` and `0` do not."""
+    return bool(value) and str(value).strip().lower() not in OFF | {"null"}
 
 
 def _graphs(arguments: Mapping[str, Json]) -> bool:

@@ -158,8 +158,20 @@ class View:
 
 
 def _setting(facts: Facts) -> Setting:
-    runs = facts.side.runs
-    return replace(setting_of(facts.snapshot), concurrency=concurrency_of(runs[0].request) if runs else None)
+    runs, setting = facts.side.runs, setting_of(facts.snapshot)
+    return replace(
+        setting,
+        concurrency=concurrency_of(runs[0].request) if runs else None,
+        # NOTE: what was accepted was drafted, whatever is known of the arguments.
+        speculative=True if _accepted(facts) else setting.speculative,
+    )
+
+
+def _accepted(facts: Facts) -> bool:
+    """Whether this side measured more than one token a step: the benchmark did, or the server."""
+    told = [m.value for run in facts.side.runs for m in run.metrics if m.name == "accept_length"]
+    told += [v for v in facts.values("server[].dp[].accept_length").values() if isinstance(v, (int, float))]
+    return any(length > 1 for length in told)
 
 
 def before(change: Change) -> Json:

@@ -16,6 +16,7 @@ from envsnap.explain.kinds import class_of
 from envsnap.explain.limits import bound_of
 from envsnap.explain.past import Memory
 from envsnap.explain.releases import Step, step_of
+from envsnap.explain.setting import setting_of
 from envsnap.explain.story import Facts, View
 from envsnap.explain.symptom import Symptom
 from envsnap.explain.weights import CLASSES, WEIGHTS
@@ -86,6 +87,34 @@ def test_what_acts_on_speculation_needs_some() -> None:
     spec = change("env[SGLANG_SPEC_UNHEARD_OF]")
     assert WEIGHTS.mechanism.alone in weights_of(spec, STEP, ONE)
     assert WEIGHTS.mechanism.alone not in weights_of(spec, STEP, ONE, EIGHT)
+
+
+def test_a_measured_acceptance_says_that_there_is_speculation() -> None:
+    steps = change("server[0].argument[speculative_num_steps]", 2, 7)
+    sides = (side(ONE, 2, stream_tokens_per_second=90.0, accept_length=2.1),
+             side(ONE, 2, stream_tokens_per_second=60.0, accept_length=2.0))  # fmt: skip
+    view = View(Facts(sides[0]), Facts(sides[1]), [steps], STEP)
+    said = [e.text for e in weigh(gather([steps])[0], view, Memory((), (), (), None), WEIGHTS).evidence]
+    assert view.setting.speculative
+    assert "Nothing is speculated." not in said
+    plain = (side(ONE, 2, stream_tokens_per_second=90.0), side(ONE, 2, stream_tokens_per_second=60.0))
+    assert View(Facts(plain[0]), Facts(plain[1]), [steps], STEP).setting.speculative is False
+
+
+@pytest.mark.parametrize(
+    ("argv", "speculates"),
+    [
+        (["llama-server", "--draft-max", "16"], True),
+        (["engine", "--spec-decode", "eagle"], True),
+        (["engine", "--num-speculative-tokens=3"], True),
+        (["engine", "--num-speculative-tokens", "0"], False),
+        (["engine", "--disable-spec-decode"], False),
+        (["engine", "--special-tokens", "x"], False),
+        (["engine", "--speculative-algorithm", "NONE", "--speculative-num-steps", "3"], False),
+    ],
+)
+def test_a_typed_option_of_speculation_counts(argv: list[str], speculates: bool) -> None:
+    assert setting_of(side({"worker[main].argv": argv}).snapshot).speculative is speculates
 
 
 @pytest.mark.parametrize(
