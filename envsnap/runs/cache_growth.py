@@ -28,8 +28,10 @@ def _differences(before: dict[str, Json], after: dict[str, Json]) -> Iterator[tu
         if pattern_of(path) != _ENTRIES or path not in before:
             continue
         (name,) = instances_of(path)
-        places = (path_of("cache[].path", name), path_of("cache[].counted_whole", name))
-        if all(before.get(place) == after.get(place) for place in places) and after.get(places[1]) is not False:
+        place, whole = path_of("cache[].path", name), path_of("cache[].counted_whole", name)
+        # NOTE: of a cache that was not there yet nothing was counted, and all of it is new.
+        counted = before.get(whole) is not False and after.get(whole) is not False
+        if before.get(place) == after.get(place) and counted and isinstance(before[path], int):
             yield path_of("during.cache[].grown_count", name), max(0, entries - before[path])
 
 

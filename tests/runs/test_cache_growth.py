@@ -25,6 +25,13 @@ def test_growth_is_counted_in_one_place_alone() -> None:
     assert grown(before, moved) == {}
 
 
+def test_a_cache_that_was_not_there_yet_grew_by_all_that_it_holds() -> None:
+    before = _snapshot(path="/c", entries_count=0)
+    assert grown(before, _snapshot(path="/c", counted_whole=True, entries_count=7)) == {
+        "during.cache[triton].grown_count": 7
+    }
+
+
 def test_what_was_not_counted_to_its_end_says_nothing() -> None:
     before = _snapshot(path="/c", counted_whole=False, entries_count=10)
     assert grown(before, _snapshot(path="/c", counted_whole=False, entries_count=13)) == {}

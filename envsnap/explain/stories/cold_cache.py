@@ -7,7 +7,7 @@ measured time was compiled then. Autotuned tables are draws of timings, so that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from envsnap.change import Change
 from envsnap.collectors import key_for
@@ -17,6 +17,7 @@ from envsnap.explain.story import Clue, Facts, Finding, Together, View, after, b
 from envsnap.explain.weights import FAIR, STRONG, WEAK
 from envsnap.keys import Effect, instances_of, path_of
 from envsnap.reading import Value
+from envsnap.runs.cache_growth import grown as grown_in
 
 CODE = "cold_cache"
 NEEDS = ("cache[].warm", "cache[].path", "cache[].entries_count", "cache[].tuned_sha256")
@@ -32,7 +33,7 @@ def tell(view: View) -> Iterator[Finding]:
         instances_of(c.path)[0]: c for c in view.changed("cache[].warm") if before(c) is True and after(c) is not True
     }
     moved = [c for c in view.changed("cache[].path", "cache[].moved_by") if instances_of(c.path)[0] in cold]
-    grown = _grown(view)
+    grown = _grown(view, cold)
     if cold:
         how = (*moved, *variable_changes(view, *_VARIABLES)) if moved else ()
         # NOTE: what is compiled at the first request delays its first token; later steps have it.
@@ -43,7 +44,7 @@ def tell(view: View) -> Iterator[Finding]:
         yield Together(
             f"cold caches of compiled kernels ({', '.join(sorted(cold)[:4])})",
             "Kernels are compiled or tuned at the first request that needs them.",
-            (*cold.values(), *how, *grown),
+            (*cold.values(), *how, *grown, *_sampled(view, grown)),
             _EFFECTS,
             tuple(evidence),
         )
@@ -51,7 +52,7 @@ def tell(view: View) -> Iterator[Finding]:
         yield Together(
             f"kernels compiled while it was measured ({', '.join(instances_of(c.path)[0] for c in grown[:4])})",
             "A request waits for the compiler.",
-            tuple(grown),
+            (*grown, *_sampled(view, grown)),
             _EFFECTS,
             (Evidence(f"{_words(grown)} during the slow side's runs, and hardly during the fast side's.", STRONG),),
             prior=0.4,
@@ -65,13 +66,23 @@ def tell(view: View) -> Iterator[Finding]:
         )
 
 
-def _grown(view: View) -> list[Change]:
+def _sampled(view: View, grown: list[Change]) -> list[Change]:
+    """The same growth as the run itself recorded it: one event, and no suspect beside it."""
+    names = {instances_of(c.path)[0] for c in grown}
+    return [c for c in view.changed("during.cache[].grown_count") if instances_of(c.path)[0] in names]
+
+
+_FEW = 3
+"""Files that come into a warm cache now and then; into a cold one, each was compiled."""
+
+
+def _grown(view: View, cold: Collection[str]) -> list[Change]:
     """Caches that grew during the slow side's runs and not during the fast side's, as changes of what was added."""
     sides = [_growth(facts) for facts in view.sides]
     found = []
     for name, count in sides[1].items():
         then = sides[0].get(name, 0)
-        if count >= 3 and count > 4 * then and name != "hf_hub":
+        if count >= (1 if name in cold else _FEW) and count > 4 * then and name != "hf_hub":
             path = path_of("cache[].entries_count", name)
             found.append(Change(path, key_for(path), Value(then), Value(count)))
     return found
@@ -79,21 +90,18 @@ def _grown(view: View) -> list[Change]:
 
 def _growth(facts: Facts) -> dict[str, int]:
     """Files that came into each cache between before and after a run, the most of all runs."""
-    found: dict[str, int] = {}
+    found = {
+        instances_of(path)[0]: count
+        for path, count in facts.values("during.cache[].grown_count").items()
+        if isinstance(count, int)
+    }
     for run in facts.side.runs:
         first, last = run.snapshots.get("before"), run.snapshots.get("after")
         if first is None or last is None:
             continue
-        for path, count in last.values.items():
-            old = first.values.get(path)
-            if (
-                path.startswith("cache[")
-                and path.endswith(".entries_count")
-                and isinstance(old, int)
-                and isinstance(count, int)
-            ):
-                name = instances_of(path)[0]
-                found[name] = max(found.get(name, 0), count - old)
+        for path, count in grown_in(first, last).items():
+            name = instances_of(path)[0]
+            found[name] = max(found.get(name, 0), int(count))
     return found
 
 

@@ -195,6 +195,17 @@ case(
 )
 case(
     "cold_cache",
+    "a single kernel that came into a cold one",
+    TWO,
+    {CACHE + "warm": True, CACHE + "path": "/a", f"during.{CACHE}grown_count": 0},
+    {CACHE + "warm": False, CACHE + "path": "/a", f"during.{CACHE}grown_count": 1},
+    Together,
+    "1 files came into them while",
+    "during.cache[triton].grown_count",
+    figures=STEP,
+)
+case(
+    "cold_cache",
     "warm",
     {**TWO, CACHE + "warm": True, CACHE + "entries_count": 10},
     {},
