@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from envsnap.explain.effective import computes
 from envsnap.explain.ranks import computing
 from envsnap.keys import instances_of, path_of, pattern_of
 from envsnap.prove.switches import Setting, Switch, options_of
@@ -18,7 +19,8 @@ def without_effect(switch: Switch, setting: Setting, during: Snapshot | None) ->
     if during is None:
         return ""
     roles = sorted({instances_of(p)[0] for p in during.values if p.startswith("worker[")})
-    roles = [r for r in roles if r in switch.roles] or computing(roles)
+    # The shell above a trial is the one that prove was started in: what somebody had exported there is set below it.
+    roles = [r for r in roles if r in switch.roles and computes(r)] or computing(roles)
     for role in roles:
         for name, wanted in setting.environment.items():
             if problem := _variable(during.reading(path_of("worker[].env[]", role, name)), name, wanted):

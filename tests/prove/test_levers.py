@@ -257,6 +257,18 @@ def test_whether_a_variable_arrived() -> None:
     assert without_effect(switch, switch.fast, None) == ""
 
 
+def test_the_shell_that_a_search_is_started_in_need_not_have_what_is_set_below_it() -> None:
+    roles = frozenset({"shell", "resource_tracker", "main"})
+    switch = Switch("env:X", "variable X", 0.5, Setting({"X": "1"}), Setting({"X": None}), roles=roles)
+    shell = {"worker[shell].env[PATH]": "/bin", "worker[resource_tracker].env[PATH]": "/bin"}
+    during = pairs.snapshot({**shell, "worker[main].env[X]": "1"}, "during")
+    assert without_effect(switch, switch.fast, during) == ""
+    assert without_effect(switch, switch.slow, during) == "main has X=1, which was to be unset"
+    exported = pairs.snapshot({**shell, "worker[shell].env[X]": "1", "worker[main].env[PATH]": "/bin"}, "during")
+    assert without_effect(switch, switch.slow, exported) == ""
+    assert without_effect(switch, switch.fast, exported) == "main does not have X"
+
+
 def test_whether_the_engine_resolved_an_option_as_wanted() -> None:
     setting = Setting(options={"backend": ("--backend", "fa3")}, resolved={"backend": "fa3"})
     switch = Switch("argument:backend", "server argument backend", 0.5, setting, Setting())
