@@ -68,8 +68,12 @@ def serving(
 ) -> Iterator[Server]:
     """A server while the block lasts, not yet ready. `patience`: seconds that it gets to end by itself.
 
+    Raises: NotServing where another one has the port.
+
     NOTE: it works in `folder` and not in a repository, whose own metadata would hide that of what is installed.
     """
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5.0):
+        raise NotServing(f"something else listens on port {port}: it would be measured instead")
     before = shared_memory()
     log = folder / "server.log"
     with log.open("wb") as file:

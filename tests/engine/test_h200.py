@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.engine.h200.bench import NO_MULTICAST, H200Bench, Unsafe, refuse_mult
 from tests.engine.h200.lab import Lab, Step
 from tests.engine.h200.shapes import SHAPES, Shape, write_models
 from tests.engine.plants import H200, Lever, plants_of
+from tests.engine.server import NotServing, free_port, serving
 
 
 def bench() -> H200Bench:
@@ -259,7 +261,7 @@ def test_a_fresh_server_and_a_parcel_are_measured(tmp_path: Path, monkeypatch: p
     small = {name: plants[:1] for name, plants in groups_of(H200, steps.PARCEL).items()}
     monkeypatch.setattr(steps, "groups_of", lambda bench, parcel: small)
     lab = Lab(tmp_path / "lab", 5000)
-    place = steps.Place(fake_kit(tmp_path), lab, 2, sys.executable)
+    place = steps.Place(fake_kit(tmp_path), lab, 2, sys.executable, free_port())
     chosen = [steps.search(place)[0], next(s for s in steps.plants(place, SMALL) if s.id.startswith("plants/0/2.0"))]
     assert lab.run([replace(step, seconds=1.0) for step in chosen], quiet) == []
     assert {name: r.get("reason", "") for name, r in lab.results.items()} == dict.fromkeys((s.id for s in chosen), "")
@@ -268,3 +270,11 @@ def test_a_fresh_server_and_a_parcel_are_measured(tmp_path: Path, monkeypatch: p
     assert parcel["failed"] == {}
     assert len(parcel["runs"]) == 2
     assert lab.pack(tmp_path / "out.tar.gz") < labs.LIMIT_BYTES
+
+
+def test_a_server_is_not_started_where_another_one_would_be_measured(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(NotServing, match=f"listens on port {port}"), serving(["true"], {}, tmp_path, port):
+            pass
+    assert not (tmp_path / "server.log").exists()

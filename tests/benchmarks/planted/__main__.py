@@ -16,7 +16,7 @@ from envsnap.reading import Json
 from tests.benchmarks.planted import report, searches
 from tests.benchmarks.planted.bench import CpuBench
 from tests.benchmarks.planted.judge import DRAWS, METRIC, judged
-from tests.benchmarks.planted.trials import ROOT, STATE, Board, alone, pairs, tasks
+from tests.benchmarks.planted.trials import PORT, ROOT, STATE, Board, alone, pairs, tasks
 from tests.engine import environment
 from tests.engine.plants import CPU, PLANTS, plants_of
 from tests.engine.server import NotServing
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--first", type=int, default=0, help="number of the first block")
     add("--ranks", type=int, action="append", choices=(1, 2), help="only the plants of so many ranks")
     add("--plant", action="append", default=[], help="only these plants")
-    add("--port", type=int, default=31_117)
+    add("--port", type=int, default=PORT)
     add("--lock", default="", help="file to hold while a server is up")
     add("--seconds", type=float, default=3600.0, help="for one search at most")
     add("--draws", type=int, default=DRAWS, help="draws of innocent changes a plant")

@@ -45,6 +45,8 @@ FIGURES = (
     "step_seconds[s,lower]=json:step_seconds",
     "ttft_seconds[s,lower]=json:ttft_seconds",
 )
+PORT = 31_117
+"""Always the same, so that runs differ in what is planted alone."""
 ACCEPTANCE = "accept_length[tokens,neither]=json:accept_length"
 STOP_SECONDS = 1.0
 """The servers of the board hold nothing that is worth a slow goodbye."""
@@ -109,7 +111,7 @@ def tasks(block: int, bench: str, group: str, plants: Sequence[Plant]) -> list[T
 class Board:
     """A folder with a store, the engine's checkout, prompts, and the list of what is done."""
 
-    def __init__(self, folder: Path, bench: Bench, port: int) -> None:
+    def __init__(self, folder: Path, bench: Bench, port: int = PORT) -> None:
         self.folder, self.bench, self.port = folder.absolute(), bench, port
         self.folder.mkdir(parents=True, exist_ok=True)
         self.store = Store(self.folder)

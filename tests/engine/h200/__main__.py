@@ -92,7 +92,7 @@ def _report(place: steps.Place, given: argparse.Namespace) -> None:
     shape = next((s for s in SHAPES if s.name == given.shape), None) or steps.quiet_shape(place.lab.results)
     rows = []
     if shape:
-        board = Board(place.lab.folder, place.bench(shape), 31_117)
+        board = Board(place.lab.folder, place.bench(shape), place.port)
         for plant in plants_of(H200):
             baseline, planted = pairs(board, plant, steps.PARCEL)
             if len(planted) >= 2:

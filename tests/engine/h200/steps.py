@@ -22,7 +22,7 @@ from envsnap.reading import Json
 from envsnap.runs.verdict import Design, judge
 from envsnap.snapshot import load
 from tests.benchmarks.planted.bench import Asked
-from tests.benchmarks.planted.trials import BASELINE, ROOT, Board, flush, groups_of, tasks
+from tests.benchmarks.planted.trials import BASELINE, PORT, ROOT, Board, flush, groups_of, tasks
 from tests.engine import bench as client
 from tests.engine.h200.bench import H200Bench, refuse_multicast
 from tests.engine.h200.lab import Lab, Step
@@ -46,12 +46,13 @@ _GRAPHS_OFF = Lever(
 
 @dataclass(frozen=True)
 class Place:
-    """Where everything is: the unpacked kit, the lab's folder; and how many GPUs there are."""
+    """Where everything is: the unpacked kit, the lab's folder, the servers' port; and how many GPUs there are."""
 
     dest: Path
     lab: Lab
     gpus: int
     python: str = sys.executable
+    port: int = PORT
 
     def bench(self, shape: Shape) -> H200Bench:
         """The bench of a shape, its models written."""
@@ -274,7 +275,7 @@ def plants(place: Place, shape: Shape, blocks: int = BLOCKS) -> list[Step]:
 
 def _parcel(place: Place, shape: Shape, block: int, group: str) -> Json:
     """Measure a parcel from its beginning, since another machine may have begun it."""
-    board = Board(place.lab.folder, place.bench(shape), 31_117)
+    board = Board(place.lab.folder, place.bench(shape), place.port)
     planted = groups_of(H200, PARCEL)[group]
     beginning = f"{block}/{group}/"
     board.forget(beginning)
