@@ -221,7 +221,9 @@ class Repetition:
         percent = 100 * sampler.cpu_seconds / sampler.seconds if sampler.seconds else 0.0
         sampled = section(self.samples, self.draft.window, sampler.seconds, percent)
         sampled = replace(
-            sampled, values={**sampled.values, **figures.values, **grown}, unavailable=dict(figures.unavailable)
+            sampled,
+            values={**sampled.values, **figures.values, **grown},
+            unavailable={**sampled.unavailable, **figures.unavailable},
         )
         self.draft = replace(self.draft, request=request, sampled=sampled)
 

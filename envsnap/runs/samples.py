@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from envsnap.keys import Effect, Key, Kind, Type, path_of
-from envsnap.reading import Json
+from envsnap.reading import Json, Unavailable, Why
 from envsnap.runs import cache_growth, server_counters
 from envsnap.runs.columns import Columns, growth, summary, transitions
 from envsnap.snapshot import Section
@@ -228,7 +228,15 @@ def section(samples: Columns, window: tuple[float, float] | None, seconds: float
         cpus = {str(c) for c in inside.columns.get(f"worker[{worker}].cpu", ()) if c is not None}
         if cpus:
             values[f"during.worker[{worker}].cpus"] = sorted(cpus, key=lambda c: (len(c), c))
-    return Section("ok", True, seconds, METHOD, values=values)
+    return Section("ok", True, seconds, METHOD, values=values, unavailable=_not_sampled(inside, values))
+
+
+def _not_sampled(inside: Columns, values: dict[str, Json]) -> dict[str, Unavailable]:
+    """What has no figure of the host, of all workers or of one, for want of samples: unknown, and not unset."""
+    told = Unavailable(Why.NOT_RECORDED, f"too few samples: {len(inside.times)} in the measured window")
+    owners = ("during.host", "during.worker", *(f"during.worker[{w}]" for w in instances(inside, "worker")))
+    sampled = [path for path in values if "_median_" in path]
+    return {owner: told for owner in owners if not any(path.startswith((f"{owner}.", f"{owner}[")) for path in sampled)}
 
 
 def instances(samples: Columns, owner: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from envsnap.host import LiveHost
-from envsnap.reading import Value
+from envsnap.reading import Unavailable, Value
 from envsnap.runs import sampler as sampler_module
 from envsnap.runs.columns import Columns
 from envsnap.runs.sampler import Sampler, _gpu_row
@@ -28,11 +28,12 @@ def test_a_busy_and_an_idle_worker(spawn: Spawn) -> None:
     time.sleep(2.0)
     samples = sampler.stop()
     values = section(samples, None, 2.0, 0.5).values
-    assert values["during.worker[busy].cpu_median_percent"] > 20
-    assert values["during.worker[idle].cpu_median_percent"] < 5
+    idle_percent = values["during.worker[idle].cpu_median_percent"]
+    assert idle_percent < 5
+    assert values["during.worker[busy].cpu_median_percent"] > idle_percent  # how much it gets depends on the others
     assert values["during.worker[busy].cpus"]
     assert values["during.host.cpu_busy_median_percent"] > 20
-    assert len(samples.times) >= 5
+    assert len(samples.times) >= 3
     assert {p.partition("[")[0] for p in values} <= {k.pattern.partition("[")[0] for k in KEYS}
 
 
@@ -86,6 +87,24 @@ def test_the_window_leaves_start_up_out() -> None:
     values = section(samples, (5.0, 15.0), 30.0, 0.0).values
     assert values["during.gpu[0].sm_clock_median_mhz"] == 1980
     assert values["during.host.sample_count"] == 1
+
+
+def test_what_a_run_was_too_short_to_sample_is_unknown_and_not_unset() -> None:
+    columns: dict[str, list[Any]] = {
+        "host.cpu_busy_percent": [None, 50.0],
+        "worker[main].cpu_percent": [None, 40.0],
+        "worker[main].cpu": [1, 1],
+    }
+    both = section(Columns([0.0, 1.0], columns), None, 2.0, 0.0)
+    assert both.reading("during.host.cpu_busy_median_percent") == Value(50.0)
+    assert both.reading("during.worker[main].cpu_median_percent") == Value(40.0)
+    one = section(Columns([0.0], {name: cells[:1] for name, cells in columns.items()}), None, 1.0, 0.0)
+    assert one.reading("during.host.sample_count") == Value(1)
+    assert one.reading("during.worker[main].cpus") == Value(["1"])
+    for path in ("during.host.cpu_busy_median_percent", "during.worker[main].cpu_median_percent"):
+        reading = one.reading(path)
+        assert isinstance(reading, Unavailable)
+        assert reading.detail == "too few samples: 1 in the measured window"
 
 
 def test_a_very_long_run_is_thinned_and_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
