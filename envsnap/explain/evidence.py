@@ -21,7 +21,7 @@ from envsnap.explain.story import View
 from envsnap.explain.symptom import NOTICED, Symptom
 from envsnap.explain.terms import all_refused, control_pair, terms
 from envsnap.explain.under_load import shown
-from envsnap.explain.weights import FAIR, Weights
+from envsnap.explain.weights import FAIR, Harms, Weights
 
 _LINKS = frozenset({"pcie", "pci:iommu"})
 
@@ -94,11 +94,20 @@ def _value(
         case Towards.FAST if view.symptom.failure or all_refused(view.symptom) or _told(candidate):
             pass  # the faster way may be the wrong one, and what several readings say together counts for more
         case Towards.FAST:
-            yield Evidence("It went to the faster value, which a slow run seldom has.", harms.fast)
+            yield from _faster(found, harms)
         case Towards.NEITHER:
             yield Evidence(found.says, harms.harmless)
         case Towards.UNKNOWN if candidate.id.startswith(_SETTINGS) and not _told(candidate):
             yield Evidence("Of its values none is known to be slow.", harms.unknown)
+
+
+def _faster(found: Known, harms: Harms) -> Iterator[Evidence]:
+    if found.guessed:
+        yield Evidence("By its name it went to the faster value.", harms.fast_guessed)
+    elif found.depends:
+        yield Evidence("It went to what is mostly the faster value, which a slow run seldom has.", harms.fast_depends)
+    else:
+        yield Evidence("It went to the faster value, which a slow run seldom has.", harms.fast)
 
 
 _SETTINGS = ("env:", "argument:")

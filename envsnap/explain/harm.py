@@ -60,7 +60,8 @@ class Harm:
     (any other value than before, where nobody changes it who wants the same speed); HARMLESS; none where only `needs`
     is known. `severe`: nobody who wants speed has it set, so that it stands out among innocent changes. `makes` is what
     it is known to make of the time of a token, at least and at most, as ratios. `term`: the slow value is that for this
-    term alone; a longer draft makes a step longer and has more accepted.
+    term alone; a longer draft makes a step longer and has more accepted. `depends`: on some GPUs, topologies, at some
+    loads or by some metrics it is the other way round.
     """
 
     names: str
@@ -70,17 +71,23 @@ class Harm:
     needs: Needs | None = None
     makes: tuple[float, float] | None = None
     term: str = ""
+    depends: bool = False
 
 
 @dataclass(frozen=True)
 class Known:
-    """What the tables say of one change; `guessed`: by its name. `makes`: see `Harm`."""
+    """What the tables say of one change; `guessed`: by its name. `makes`: see `Harm`.
+
+    `depends`: see `Harm`; a value for one term or under load alone does, too. `slight`: the values hardly differ.
+    """
 
     towards: Towards
     severe: bool = False
     says: str = ""
     guessed: bool = False
     gone: bool = False
+    depends: bool = False
+    slight: bool = False
     makes: tuple[float, float] | None = None
 
 
@@ -98,8 +105,20 @@ def known(change: Change, setting: Setting, moved: frozenset[str] = frozenset())
             return Known(Towards.NEITHER, says=harm.says or "It does not act on the speed of a running server.")
         found = told_apart(harm, change.before, change.after)
         if found.towards is not Towards.UNKNOWN:
-            return found
+            found = replace(found, depends=harm.depends or bool(harm.term) or harm.needs is Needs.LOAD)
+            return _missed(change) if found.depends and found.towards is Towards.FAST and _vanished(change) else found
     return _switch(change)
+
+
+def _vanished(change: Change) -> bool:
+    """Whether a variable or an argument that somebody had set is not set any more."""
+    name = name_of(change)
+    option = name.startswith("--") or ("." not in name and "[" not in name)
+    return option and isinstance(change.before, Value) and isinstance(change.after, Unset)
+
+
+def _missed(change: Change) -> Known:
+    return Known(Towards.SLOW, says=f"Somebody had set {name_of(change)}, and it is gone.", gone=True)
 
 
 def lacking(needs: Needs | None, setting: Setting) -> str | None:
@@ -204,7 +223,7 @@ def _numbers(harm: Harm, before: Reading, after: Reading) -> Known:
     if x == y:
         return UNKNOWN
     if min(x, y) > _COUNTS and max(x, y) / min(x, y) < _NOTICED:
-        return Known(Towards.NEITHER, says="It differs by less than anybody would notice.")
+        return Known(Towards.NEITHER, says="It differs by less than anybody would notice.", slight=True)
     is_slow = (y < x) is (harm.slow != HIGHER)
     return _at_most(_towards(harm, not is_slow, is_slow), harm, x, y)
 

@@ -69,6 +69,10 @@ class Harms:
     that differ have no slower value at all. Board: 1.9."""
     fast: float = -2.5
     """Towards the faster value: a cause does not, but for surprises (1 in 10). Reports: one of 50 went that way."""
+    fast_depends: float = -1.0
+    """The same where it depends on the GPU, the topology, the load or the metric which value that is. Judgement."""
+    fast_guessed: float = -0.7
+    """The same by its name alone: a feature may cost. Judgement."""
     guessed: float = 0.7
     """Towards what is slower by its name alone (DISABLE, ENABLE). Board: 2.5, by few."""
     gone: float = 0.3

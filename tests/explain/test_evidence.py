@@ -101,6 +101,24 @@ def test_a_measured_acceptance_says_that_there_is_speculation() -> None:
     assert View(Facts(plain[0]), Facts(plain[1]), [steps], STEP).setting.speculative is False
 
 
+def test_what_is_the_slow_value_under_conditions_costs_little() -> None:
+    harms = WEIGHTS.harms
+    backend = change("server[0].argument[attention_backend]", "triton", "fa3")
+    assert harms.fast_depends in weights_of(backend)
+    assert harms.fast in weights_of(change("server[0].argument[disable_cuda_graph]", True, False))
+    named = change("env[VLLM_USE_SOMETHING_NEW]", "0", "1")
+    assert harms.fast_guessed in weights_of(named)
+    assert harms.fast_guessed >= -0.7
+    assert harms.fast_depends >= -1.0
+
+
+def test_what_was_set_on_purpose_and_is_gone_is_not_held_against_it() -> None:
+    found = weights_of(change("env[NCCL_PROTO]", "Simple", None))
+    assert WEIGHTS.harms.gone in found
+    assert min(found) >= 0
+    assert WEIGHTS.harms.fast in weights_of(change("env[NCCL_P2P_DISABLE]", "1", None))
+
+
 @pytest.mark.parametrize(
     ("argv", "speculates"),
     [
@@ -245,8 +263,7 @@ def test_a_story_outweighs_the_table() -> None:
     several = {**EIGHT, "server[0].argument[nnodes]": 2}
     assert WEIGHTS.harms.fast in weights_of(what, STEP, several)
     [candidate] = gather([what])
-    from dataclasses import replace
-
+    
     from envsnap.explain import Evidence
 
     told: Candidate = replace(candidate, evidence=(Evidence("no switch in common", 3.0),))
