@@ -49,6 +49,9 @@ def weigh(candidate: Candidate, view: View, memory: Memory, weights: Weights) ->
     """Everything that is known for and against one candidate."""
     each = [known(c, view.setting, view.symptom.moving) for c in candidate.telling]
     value = clearest(each)
+    if value.slight:  # one member that hardly moved says nothing of those that did
+        everything = [known(c, view.setting, view.symptom.moving) for c in candidate.changes]
+        value = clearest([k for k in everything if not k.slight] or [value])
     bound = bound_of(candidate, view) or (None if all_refused(view.symptom) else _usual(candidate, each))
     if candidate.largest_ratio is not None:
         bound = Bound(candidate.largest_ratio, f"It can make ×{candidate.largest_ratio:.2f} at most.")

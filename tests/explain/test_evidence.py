@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -117,6 +118,22 @@ def test_what_was_set_on_purpose_and_is_gone_is_not_held_against_it() -> None:
     assert WEIGHTS.harms.gone in found
     assert min(found) >= 0
     assert WEIGHTS.harms.fast in weights_of(change("env[NCCL_P2P_DISABLE]", "1", None))
+
+
+def test_a_bundle_is_as_large_as_its_largest_member() -> None:
+    link = {"pci[gpu0].link_width_lanes": (16, 16), "pci[gpu0].target_link_speed_gts": (32.0, 31.5)}
+    hardly = [change(path, *pair) for path, pair in link.items() if pair[0] != pair[1]]
+    much = change("gpu[0].pcie_width_lanes", 16, 1)
+
+    def said(changes: list[Change]) -> list[str]:
+        [candidate] = gather(changes)
+        candidate = replace(candidate, telling=tuple(hardly))
+        view = View(Facts(side(EIGHT)), Facts(side(EIGHT)), changes, STEP)
+        return [e.text for e in weigh(candidate, view, Memory((), (), (), None), WEIGHTS).evidence]
+
+    slight = "It differs by less than anybody would notice."
+    assert slight in said(hardly)
+    assert slight not in said([*hardly, much])
 
 
 @pytest.mark.parametrize(
@@ -263,7 +280,8 @@ def test_a_story_outweighs_the_table() -> None:
     several = {**EIGHT, "server[0].argument[nnodes]": 2}
     assert WEIGHTS.harms.fast in weights_of(what, STEP, several)
     [candidate] = gather([what])
-    
+    from dataclasses import replace
+
     from envsnap.explain import Evidence
 
     told: Candidate = replace(candidate, evidence=(Evidence("no switch in common", 3.0),))
