@@ -21,7 +21,7 @@ from envsnap.explain.story import View
 from envsnap.explain.symptom import NOTICED, Symptom
 from envsnap.explain.terms import all_refused, control_pair, terms
 from envsnap.explain.under_load import shown
-from envsnap.explain.weights import FAIR, Harms, Weights
+from envsnap.explain.weights import FAIR, STRONG, Harms, Weights
 
 _LINKS = frozenset({"pcie", "pci:iommu"})
 
@@ -84,6 +84,8 @@ def _value(
         )
         return
     match found.towards:
+        case Towards.SLOW if _unread(candidate):
+            pass  # a slow value that nothing reads is none
         case Towards.SLOW:
             says = found.says or "It went to the slower value."
             if found.gone or found.guessed:
@@ -151,6 +153,11 @@ def _too_large(found: Known, symptom: Symptom, weights: Weights) -> Iterator[Evi
     least, slowdown = math.log(found.makes[0]), max(symptom.slowdown, symptom.terms.get("prefill", 0.0), 0.0)
     if slowdown < 0.7 * least:
         yield Evidence(f"Such a value makes ×{found.makes[0]:.3g} at least.", weights.bounds.too_large)
+
+
+def _unread(candidate: Candidate) -> bool:
+    """Whether a story all but rules it out."""
+    return any(e.weight <= -STRONG for e in candidate.evidence)
 
 
 def _told(candidate: Candidate) -> bool:

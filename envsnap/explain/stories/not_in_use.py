@@ -1,7 +1,7 @@
 """It belongs to something that is not in use.
 
 Variables of an engine that does not run, arguments of features that are off on both sides, settings of an attention
-library that no backend uses: they differ, and nothing reads them.
+library that no backend uses, NCCL's where ranks exchange by something else: they differ, and nothing reads them.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import json
 from collections.abc import Iterator
 
 from envsnap.change import Change
+from envsnap.explain.ranks import ranks
 from envsnap.explain.setting import Setting
-from envsnap.explain.stories._look import argument, argument_changes, is_moe, is_on, variable_changes
-from envsnap.explain.story import Clue, Finding, View
+from envsnap.explain.stories._look import argument, argument_changes, is_moe, is_on, package_changes, variable_changes
+from envsnap.explain.story import Clue, Facts, Finding, View
 from envsnap.explain.weights import FAIR, STRONG
 from envsnap.keys import instances_of
 from envsnap.known_names import ENGINE_OF_VARIABLE
 
 CODE = "not_in_use"
-NEEDS = ("worker[].env[]", "server[].argument[]", "record[].argument[]", "worker[].argv", "env[]")
+NEEDS = ("worker[].env[]", "server[].argument[]", "record[].argument[]", "worker[].argv", "env[]", "package[].version")
 
 _FEATURES: dict[str, tuple[str, ...]] = {
     "speculative_algorithm speculative_config": ("speculative_*", "spec_*", "enable_multi_layer_eagle"),
@@ -64,6 +65,7 @@ def tell(view: View) -> Iterator[Finding]:
         yield Clue(f"The engine is {engine}, which does not read it.", -STRONG, tuple(other))
     if all(setting.arguments for setting in view.settings):
         yield from _libraries(view)
+    yield from _nccl(view)
 
 
 def _features(view: View) -> Iterator[Finding]:
@@ -109,6 +111,34 @@ def _engine(view: View) -> str:
         guessed = [name for name in ("sglang", "vllm") if name in words]
         found.add(str(named[0]) if named else guessed[0] if len(guessed) == 1 else "")
     return found.pop() if len(found) == 1 else ""
+
+
+def _nccl(view: View) -> Iterator[Finding]:
+    """What is NCCL's, where it is known of both sides that no rank can use it."""
+    why = [_without_nccl(facts, setting) for facts, setting in zip(view.sides, view.settings)]
+    found = [*variable_changes(view, "NCCL_*", "TORCH_NCCL_*"), *view.changed("nccl.conf[].set[]")]
+    if not package_changes(view, "torch"):  # NOTE: a torch brings its NCCL along, and acts on more than that
+        found += [*package_changes(view, "nvidia-nccl*"), *view.changed("library[*nccl*].version")]
+    if found and all(why):
+        yield Clue(f"{why[1]}: nothing reads what is NCCL's.", -STRONG, tuple(found))
+
+
+def _without_nccl(facts: Facts, setting: Setting) -> str:
+    """In words why one side's ranks use no NCCL; empty where they may."""
+    if str(argument(setting, "device")).partition(":")[0] == "cpu":
+        return "The engine runs on CPUs"
+    if "gloo" in (argument(setting, "dist_backend"), argument(setting, "distributed_backend")):
+        return "The ranks exchange by gloo"
+    if facts.get("nvml.gpu_count") == 0:
+        return "The machine has no GPU"
+    mapped: dict[str, set[str]] = {}
+    for path in facts.values("worker[].library[].path"):
+        role, kind = instances_of(path)
+        mapped.setdefault(role, set()).add(kind)
+    held = [mapped.get(role, set()) for role in ranks(facts)]
+    if held and all(held) and not any("nccl" in kind for kinds in held for kind in kinds):
+        return "No rank has NCCL loaded"
+    return ""
 
 
 def _libraries(view: View) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from envsnap.explain import Clue, Mistake, Together
 from envsnap.explain.weights import FAIR, STRONG, WEAK
+from envsnap.reading import Json
 from tests.explain.stories.case import (
     ACCEPTANCE,
     NOTHING_ACCEPTED,
@@ -452,6 +453,16 @@ case(
     "VLLM",
     weight=-STRONG,
 )
+PROTO: tuple[dict[str, Json], dict[str, Json]] = ({}, ranks(2, {"worker[{r}].env[NCCL_PROTO]": "Simple"}))
+case("not_in_use", "NCCL's, on CPUs", {**TWO, "server[0].argument[device]": "cpu"}, *PROTO, Clue, "runs on CPUs",
+     "NCCL_PROTO", weight=-STRONG)  # fmt: skip
+case("not_in_use", "NCCL's, which no rank has loaded", {**TWO, **ranks(2, {"worker[{r}].library[gomp/0].path": "/g"})},
+     *PROTO, Clue, "No rank has NCCL loaded", "NCCL_PROTO", weight=-STRONG)  # fmt: skip
+case("not_in_use", "NCCL's, which ranks have loaded", {**TWO, **ranks(2, {"worker[{r}].library[nccl/0].path": "/n"})},
+     *PROTO)  # fmt: skip
+case("not_in_use", "NCCL's, where nobody looked", TWO, *PROTO)
+case("not_in_use", "NCCL's, on GPUs on one side", TWO, {**PROTO[0], "server[0].argument[device]": "cuda"},
+     {**PROTO[1], "server[0].argument[device]": "cpu"})  # fmt: skip
 case(
     "not_in_use",
     "its own variable",
