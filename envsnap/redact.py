@@ -24,13 +24,10 @@ from envsnap.reading import Json
 from envsnap.redaction_key import stored_key
 from envsnap.secret_forms import secrets_in
 from envsnap.secret_names import Secrecy, is_secret, secrecy_of
-from envsnap.secret_pairs import STEMS
+from envsnap.secret_pairs import SHORT_OPTIONS, STEMS
 
 MAX_DEPTH = 48
 """How deeply a value may be nested; what lies deeper is cut, since a snapshot that deep could not be loaded."""
-
-_SHORT_OPTIONS = {"sshpass": "-p", "mysql": "-p", "mysqldump": "-p", "redis-cli": "-a", "curl": "-u"}
-"""One-letter options that take a password, by program; most programs use the letters for something else."""
 
 HASH = re.compile(r"<redacted k=([0-9a-f]{8}) h=([0-9a-f]{16})>")
 """What stands in a secret's place."""
@@ -196,7 +193,7 @@ class Redactor:
 
     def _items(self, items: list[Json], secrecy: Secrecy, depth: int) -> Iterator[Json]:
         """The items of a list, which may be a command line, an environment, or the lines of a text."""
-        short = _SHORT_OPTIONS.get(items[0].rsplit("/", 1)[-1], "") if items and isinstance(items[0], str) else ""
+        short = ""
         expected = Secrecy.NEVER
         in_key = False
         for item in items:
@@ -213,6 +210,7 @@ class Redactor:
                 expected = Secrecy.ALWAYS if item == short else Secrecy.NEVER
                 yield item if expected else short + self._hashed(item[len(short) :])
             else:
+                short = SHORT_OPTIONS.get(item.rsplit("/", 1)[-1], short)
                 yield self._item(item, secrecy)
                 expected = self._secrecy(item.lstrip("-")) if _OPTION.fullmatch(item) else Secrecy.NEVER
 

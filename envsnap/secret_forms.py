@@ -14,7 +14,16 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 
 from envsnap.secret_names import Secrecy, is_reference, is_secret, looks_random
-from envsnap.secret_pairs import STEMS, Judge, Span, after_options, beside_names
+from envsnap.secret_pairs import (
+    STEMS,
+    Judge,
+    Span,
+    after_options,
+    after_short_options,
+    beside_names,
+    in_percents,
+    in_tags,
+)
 
 Spans = Iterator[Span]
 
@@ -62,6 +71,12 @@ def secrets_in(text: str, secrecy_of: Judge, stems: Iterable[str] = STEMS) -> li
     if "--" in text:
         found += _private_keys(text)
         found += after_options(text, secrecy_of)
+    if " -" in text:
+        found += after_short_options(text)
+    if "</" in text:
+        found += in_tags(text, secrecy_of)
+    if "%3" in text:
+        found += in_percents(text, secrecy_of)
     if "=" in text or ":" in text or " " in text or '"' in text:
         low = text.lower()
         if len(low) != len(text):  # NOTE: a few letters have a longer lower case, which would shift every position.

@@ -32,6 +32,55 @@ def after_options(text: str, secrecy_of: Judge) -> Iterator[Span]:
             yield match.span(2)
 
 
+SHORT_OPTIONS = {"sshpass": "-p", "mysql": "-p", "mysqldump": "-p", "redis-cli": "-a", "curl": "-u"}
+"""One-letter options that take a password, by program; most programs use the letters for something else."""
+
+_REACH = 512
+"""How far behind its program such an option is looked for."""
+
+
+def after_short_options(text: str) -> Iterator[Span]:
+    """`sshpass -p …` and `curl -u …` on a command line that is one text, or part of one."""
+    for program, option in SHORT_OPTIONS.items():
+        at = text.find(program)
+        while at >= 0:
+            end = at + len(program)
+            alone = at == 0 or not (text[at - 1].isalnum() or text[at - 1] in "_-.")
+            match = _short(option).match(text, end, end + _REACH) if alone else None
+            if match and not match[1].startswith(("$", "{", "<", "%")):
+                yield match.span(1)
+            at = text.find(program, match.end() if match else end)
+
+
+@cache
+def _short(option: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:[ \t]+(?!{option})[^\s;|&]+){{0,16}}?[ \t]+{option}[ \t]*\\?[\"']?([^\s\"'\\]+)")
+
+
+_TAG = re.compile(r"<([A-Za-z_][\w.:-]{0,60})>([^<>]{1,512})</\1>")
+
+
+def in_tags(text: str, secrecy_of: Judge) -> Iterator[Span]:
+    """`<password>…</password>`."""
+    for match in _TAG.finditer(text):
+        if is_secret(secrecy_of(match[1]), match[2]) and not is_reference(match[2]):
+            yield match.span(2)
+
+
+_PERCENT = re.compile(
+    r"(?:%22|%27|%26|%3F|(?<![\w.-]))([A-Za-z_][\w.-]{0,60})(?:%22|%27)?(?:%3A|%3D)(?:%20|\+)?(?:%22|%27)?"
+    r"((?:[\w.~!*()+-]|%(?!22|27|26|2C|7D|5D)[0-9A-F]{2}){1,512})",
+    re.IGNORECASE,
+)
+
+
+def in_percents(text: str, secrecy_of: Judge) -> Iterator[Span]:
+    """`%22password%22%3A%22…%22`: JSON or a query that was put into a URL."""
+    for match in _PERCENT.finditer(text):
+        if is_secret(secrecy_of(match[1]), match[2]):
+            yield match.span(2)
+
+
 _NAME_CHARS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 _BESIDE = re.compile(
     r"""(?P<close>\\?["'`]\]?|\])?

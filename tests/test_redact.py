@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import threading
 from pathlib import Path
@@ -395,3 +396,26 @@ def test_the_same_secret_hashes_alike_wherever_it_stands() -> None:
     assert redactor.clean(["--api-key", secret, f"--api-key={secret}"]) == ["--api-key", alone, f"--api-key={alone}"]
     assert redactor.clean_text(f'{{"api_key": "{secret}"}}') == f'{{"api_key": "{alone}"}}'
     assert secrecy_of("API_KEY") is Secrecy.ALWAYS
+
+
+@pytest.mark.parametrize(
+    ("text", "around"),
+    [
+        ("sshpass -p hunter2 ssh gpu7", "sshpass -p  ssh gpu7"),
+        ("sshpass -phunter2 ssh gpu7", "sshpass -p ssh gpu7"),
+        ("ProxyCommand=sshpass -p 'hunter2' ssh x", "ProxyCommand=sshpass -p '' ssh x"),
+        ("curl -s https://x -u hunter2 y", "curl -s https://x -u  y"),
+        ("<password>hunter2</password>", "<password></password>"),
+        ("%7B%22api_key%22%3A%22hunter2%22%7D", "%7B%22api_key%22%3A%22%22%7D"),
+    ],
+)
+def test_passwords_without_a_name_that_tells(text: str, around: str) -> None:
+    cleaned = Redactor().clean_text(text)
+    assert "".join(re.split("<redacted k=.{8} h=.{16}>", cleaned)) == around
+    assert cleaned != around
+
+
+def test_a_program_that_takes_a_password_may_stand_behind_others() -> None:
+    cleaned = Redactor().clean(["env", "A=1", "sshpass", "-p", "hunter2", "ssh"])
+    assert [i for i, item in enumerate(cleaned) if "<redacted" in item] == [4]
+    assert Redactor().clean_text("sshpass -p $PW ssh gpu7") == "sshpass -p $PW ssh gpu7"

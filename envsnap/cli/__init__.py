@@ -183,9 +183,14 @@ def _discard_output() -> None:
 
 
 def _report(message: str, next_step: list[str], as_json: bool) -> int:
+    """Tell what is wrong. What was typed may stand in it, and with that a password."""
     import json
     import shlex
 
+    from envsnap.redact import Redactor
+
+    redactor = Redactor()
+    message, next_step = redactor.clean_text(message), [redactor.clean_text(word) for word in next_step]
     if as_json:
         print(json.dumps({"format": "envsnap.error", "version": 1, "error": message, "next": next_step}))
     else:

@@ -52,7 +52,9 @@ def prefixes(args: Any) -> list[list[str]]:
         try:
             found.append(shlex.split(given))
         except ValueError as error:
-            raise Trouble(f"--via {given!r} is no list of words: {str(error).lower()}.") from error
+            first, *more = given.split()  # NOTE: where a password in it ends cannot be told any more
+            shown = shared.redactor_of(args).clean_text(first) + (" …" if more else "")
+            raise Trouble(f"--via {shown!r} is no list of words: {str(error).lower()}.") from error
     return found
 
 
@@ -145,7 +147,7 @@ def _work(
                 raise RemoteError(f"{outcome.name}: no answer came within the deadline.")
             outcome.result = result
     except (RemoteError, Trouble) as error:
-        outcome.trouble = str(error)
+        outcome.trouble = str(redactor.sweep(redactor.clean_text(str(error))))
     except Exception as error:
         outcome.trouble = redactor.clean_text(f"{outcome.name}: unforeseen error, {type(error).__name__}: {error}.")
 

@@ -90,6 +90,22 @@ def test_no_secret_of_the_prefix_is_written_or_told(tmp_path: Path) -> None:
     assert SECRET not in checked.stdout + checked.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("capture", "--via", f"sshpass -p '{SECRET[4:]} env"),
+        ("capture", "--format", "json", "--via", f"sshpass -p '{SECRET[4:]} env"),
+        ("doctor", "--via", f"sshpass -p {SECRET[4:]} env"),
+        ("capture", "--via", f"sh -c 'echo {SECRET[4:]} >&2; exit 3' --password {SECRET[4:]}"),
+    ],
+)
+def test_no_secret_of_a_prefix_that_is_refused_is_told(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = envsnap(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout + done.stderr
+    assert SECRET[4:] not in done.stdout + done.stderr
+
+
 def test_show_and_diff_read_a_machine_as_it_is_now(tmp_path: Path) -> None:
     shown = envsnap("show", "--via", "env A=1", "--via", "env A=2", "env[A]", cwd=tmp_path)
     assert shown.returncode == 0
