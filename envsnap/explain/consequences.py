@@ -13,14 +13,15 @@ from dataclasses import replace
 
 from envsnap.explain.evidence import Weighed
 from envsnap.explain.explanation import Evidence
-from envsnap.explain.weights import Consequences, Weights
+from envsnap.explain.weights import STRONG, Consequences, Weights
+from envsnap.keys import instances_of, pattern_of
 
 # Ids of consequences -> ids of what brings them about (regular expressions on the whole id).
 _FOLLOWS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (consequence, re.compile(causes))
     for consequence, causes in (
         ("load:cpu", r"boot:(isolcpus|maxcpus|nr_cpus|nosmt)|affinity|cgroup:cpu|scheduling|cpu\.offline"
-                     r"|kernel\.scheduler_extension|env:(OMP|MKL|KMP)_\w+|load:foreign"),
+                     r"|argument:\w*(thread|worker)\w*|kernel\.scheduler_extension|env:(OMP|MKL|KMP)_\w+|load:foreign"),
         ("affinity", r"boot:isolcpus|env:SGLANG_(SET_CPU_AFFINITY|\w*NUMA\w*)|cgroup:cpu|argument:numa_node"),
         ("load:clocks", r"power_limit|clocks_set|gpu\[\]\.target_temperature_celsius|gpu\[\]\.power_source"),
         ("load:cpu_clock", r"cpu:clock|cpu:idle|platform\.power_profile|cpu\.package\S*"),
@@ -29,6 +30,8 @@ _FOLLOWS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
                           r"|nvlink|fabric|driver|limits:memlock|memory\.shm_size_bytes|container\.kind|network\S*"
                           r"|env:LD_LIBRARY_PATH|daemon:(nv-fabricmanager|nvidia-imex)"),
         ("server:capacity", r"argument:(\w+\.)?(mem_fraction_static|gpu_memory_utilization|max_total_tokens)"),
+        ("during.server.cached_prompt_percent", r"(story:other_requests:)?request\[.*"
+                                                r"|argument:(\w+\.)?(disable_radix_cache|enable_prefix_caching)"),
         ("p2p", r"pci\[\]\.acs_enabled|pci:iommu|nvlink|driver|virtualization|container\.kind"),
         ("nvlink", r"fabric|daemon:nv-fabricmanager|module:nvidia:NvLinkDisable"),
         ("fabric", r"daemon:nv-fabricmanager"),
@@ -41,23 +44,56 @@ _FOLLOWS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 def related(weighed: Sequence[Weighed], weights: Weights) -> list[Weighed]:
     """The same suspects, with what they say of each other, and what one brought about joined to it."""
     sizes = weights.consequences
-    found = list(weighed)
+    found = _decided(weighed, sizes)
     for consequence, causes in _FOLLOWS:
         at = next((i for i, w in enumerate(found) if w.candidate.id == consequence), None)
         if at is None:
             continue
         likely = [i for i, w in enumerate(found) if causes.fullmatch(w.candidate.id) and _stands_out(w, sizes)]
+        if len(likely) == 1:
+            found[likely[0]] = _caused(found[likely[0]], found[at], sizes)
+            del found[at]
+            continue
         for i in likely:
             found[i] = _with(
                 found[i], f"It would bring about what changed too: {found[at].candidate.title}.", sizes.cause
             )
-        if len(likely) == 1:
-            found[likely[0]] = _joined(found[likely[0]], found[at])
-            del found[at]
-        elif likely:
+        if likely:
             names = " or ".join(found[i].candidate.title for i in likely[:2])
             found[at] = _with(found[at], f"It may follow from another change: {names}.", sizes.consequence)
     return found
+
+
+def _decided(weighed: Sequence[Weighed], sizes: Consequences) -> list[Weighed]:
+    """With arguments that a variable of the same name decides joined to it: nobody changed both for two reasons."""
+    found = list(weighed)
+    for argument in [w for w in weighed if w.candidate.id.startswith("argument:")]:
+        name = argument.candidate.id.rpartition(":")[2].rpartition(".")[2].upper()
+        deciding = [i for i, w in enumerate(found) if any(_ends_with(v, name) for v in _variables(w))]
+        if len(deciding) == 1 and argument in found and found[deciding[0]] is not argument:
+            found[deciding[0]] = _caused(found[deciding[0]], argument, sizes)
+            found.remove(argument)
+    return found
+
+
+def _variables(weighed: Weighed) -> set[str]:
+    """Names of its variables, where something may read them."""
+    if any(e.weight <= -STRONG for e in weighed.evidence):
+        return set()  # nothing reads it: another engine's
+    paths = [p for p in weighed.candidate.paths if pattern_of(p).endswith((".env[]", ".env_at_exec[]"))]
+    return {instances_of(path)[-1] for path in paths}
+
+
+def _ends_with(variable: str, name: str) -> bool:
+    """Whether it is an engine's variable of that name: `SGLANG_ATTENTION_BACKEND` of ATTENTION_BACKEND."""
+    return "_" in name and variable.endswith(f"_{name}")
+
+
+def _caused(cause: Weighed, consequence: Weighed, sizes: Consequences) -> Weighed:
+    """One suspect of both, for which all speaks that speaks for the consequence."""
+    weight = max(sizes.cause, consequence.odds - cause.odds)
+    text = f"It would bring about what changed too: {consequence.candidate.title}."
+    return _joined(_with(cause, text, weight), consequence)
 
 
 def _joined(cause: Weighed, consequence: Weighed) -> Weighed:

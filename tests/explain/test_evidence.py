@@ -20,6 +20,7 @@ from envsnap.explain.releases import Step, step_of
 from envsnap.explain.setting import setting_of
 from envsnap.explain.story import Facts, View
 from envsnap.explain.symptom import Symptom
+from envsnap.explain.tell import told
 from envsnap.explain.weights import CLASSES, WEIGHTS
 from envsnap.reading import Json
 from tests.explain.pairs import side
@@ -321,6 +322,29 @@ def test_a_cause_and_what_follows_from_it_are_one_suspect() -> None:
     assert {c.path for c in after[0].candidate.changes} == {ISOLATED.path, WAIT.path}
     own = next(w for w in before if w.candidate.id == "boot:isolcpus")
     assert after[0].odds == pytest.approx(own.odds + WEIGHTS.consequences.cause)
+
+
+@pytest.mark.parametrize(
+    ("cause", "consequence"),
+    [
+        (change("request[prompts]", "a", "b"), change("during.server.cached_prompt_percent", 90.0, 5.0)),
+        (change("worker[scheduler_TP0].env[SGLANG_SAMPLING_BACKEND]", "flashinfer", None),
+         change("server[0].argument[sampling_backend]", "flashinfer", "pytorch")),
+    ],
+)  # fmt: skip
+def test_what_follows_passes_its_weight_to_what_brings_it_about(cause: Change, consequence: Change) -> None:
+    before, [joined] = related_to(consequence, cause)
+    assert {c.path for c in joined.candidate.changes} == {cause.path, consequence.path}
+    assert joined.candidate.id == next(w for w in before if w.candidate.changes == (cause,)).candidate.id
+    assert joined.odds >= max(w.odds for w in before)
+
+
+def test_a_thread_option_of_more_than_a_quota_explains_that_workers_wait() -> None:
+    values = {**EIGHT, "cgroup.cpu_quota_cpus": 8.0}
+    asked = change("server[0].argument[threads]", 8, 32)
+    view = View(Facts(side(values)), Facts(side(values)), (asked, WAIT), STEP)
+    weighed = [weigh(c, view, Memory((), (), (), None), WEIGHTS) for c in told(view, ()).candidates]
+    assert [w.candidate.id for w in related(weighed, WEIGHTS)] == ["argument:threads"]
 
 
 def test_of_several_causes_none_is_joined_with_what_follows() -> None:

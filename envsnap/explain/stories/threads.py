@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envsnap.explain.explanation import Mistake
+from envsnap.explain.harm_values import number
 from envsnap.explain.ranks import ranks
-from envsnap.explain.stories._look import middle, variable, variable_changes
+from envsnap.explain.stories._look import argument_changes, middle, variable, variable_changes
 from envsnap.explain.story import Clue, Facts, Finding, View
 from envsnap.explain.weights import FAIR, STRONG, WEAK
 from envsnap.keys import instances_of, path_of
 
 CODE = "threads"
-NEEDS = ("record[].torch.num_threads", "cgroup.cpu_quota_cpus", "worker[].cpus_count")
+NEEDS = ("record[].torch.num_threads", "cgroup.cpu_quota_cpus", "worker[].cpus_count", "inherited.cpus_count")
 
 _VARIABLES = ("OMP_*", "MKL_*", "OPENBLAS_*", "KMP_*", "GOMP_*", "NUMEXPR_*")
 
@@ -27,6 +28,7 @@ def tell(view: View) -> Iterator[Finding]:
     threads = view.changed("record[].torch.num_threads", "record[].torch.num_interop_threads")
     settings = variable_changes(view, *_VARIABLES)
     limits = view.changed("cgroup.cpu_quota_cpus", "cgroup.cpu_limited", "worker[].cpus_count", "cgroup.cpus")
+    yield from _asked_for(view)
     crowded = [_crowded(facts) for facts in view.sides]
     if crowded[1] and not crowded[0] and (threads or settings or limits):
         yield Clue(f"{crowded[1]}.", STRONG if _stopped(view.slow) else FAIR, (*threads, *settings, *limits))
@@ -45,6 +47,37 @@ def tell(view: View) -> Iterator[Finding]:
         yield Clue(
             "Threads changed, and no variable of them did: something sets them in the process.", WEAK, tuple(threads)
         )
+
+
+_LIMITS = ("cgroup.cpu_quota_cpus", "inherited.cpus_count", "worker[].cpus_count")
+_WAITING = ("during.worker[].run_delay*", "during.worker[].involuntary*", "during.host.cpu_pressure*",
+            "cgroup.cpu_throttled*")  # fmt: skip
+
+
+def _asked_for(view: View) -> Iterator[Finding]:
+    """Options that ask for more threads or workers than there are CPUs, which are as many as before."""
+    limits = [_granted(facts) for facts in view.sides]
+    limit = limits[1]
+    if limit is None or limits[0] != limit:
+        return
+    # NOTE: where torch says how many threads it has, what a variable asks for is not needed.
+    variables = [] if _known(view) else variable_changes(view, "*_NUM_THREADS")
+    for change in (*argument_changes(view, "*thread*", "*worker*"), *variables):
+        was, now = number(change.before), number(change.after)
+        if now is not None and now > max(limit, was or 0):
+            waits = view.changed(*_WAITING)
+            yield Clue(
+                f"It asks for {now:g}, and there are {limit:g} CPUs as before.",
+                STRONG if waits else FAIR,
+                (change,),
+                (change.path, *(c.path for c in waits[:1])),
+            )
+
+
+def _granted(facts: Facts) -> float | None:
+    """The fewest CPUs that a limit leaves one side; None where no limit is known."""
+    found = [v for key in _LIMITS for v in facts.values(key).values() if isinstance(v, (int, float))]
+    return min((float(v) for v in found if v > 0), default=None)
 
 
 def _known(view: View) -> bool:

@@ -20,6 +20,12 @@ case(
     "num_threads",
     weight=FAIR,
 )
+OPTION = "server[0].argument[threads]"
+case("threads", "an option that asks for more than an unchanged quota", {"cgroup.cpu_quota_cpus": 8.0}, {OPTION: 8},
+     {OPTION: 32}, Clue, "asks for 32, and there are 8 CPUs as before", "threads", weight=FAIR)  # fmt: skip
+case("threads", "an option within an unchanged quota", {"cgroup.cpu_quota_cpus": 8.0}, {OPTION: 4}, {OPTION: 8})
+case("threads", "an option where the quota changed too", {}, {OPTION: 8, "cgroup.cpu_quota_cpus": 8.0},
+     {OPTION: 32, "cgroup.cpu_quota_cpus": 40.0})  # fmt: skip
 case(
     "threads",
     "set too late",
