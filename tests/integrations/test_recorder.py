@@ -178,7 +178,7 @@ for number in range(150):
 print("done")
 """
     fast = {"ENVSNAP_RECORD_SETTLE_SECONDS": "0.05", "ENVSNAP_RECORD_INTERVAL_SECONDS": "0.05"}
-    done = run(code, environment(ENVSNAP_RECORD=str(directory), PYTHONWARNINGS="ignore", **fast))
+    done = run(code, environment(ENVSNAP_RECORD=str(directory), PYTHONWARNINGS="ignore", **fast), timeout=240)
     assert (done.stdout, done.returncode) == ("done\n", 0)
 
 
