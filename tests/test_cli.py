@@ -126,6 +126,13 @@ def test_what_is_printed_as_json_validates(
     assert (json.loads(out)["format"] == "envsnap.error") is (code == 2)
 
 
+def test_a_bare_name_of_a_variable_is_its_key(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = said(capsys, "key", "NCCL_PROTO")
+    assert (code, err) == (0, "")
+    assert out.startswith("env[NCCL_PROTO]\n")
+    assert out == said(capsys, "key", "env[NCCL_PROTO]")[1]
+
+
 def test_an_error_is_one_sentence_with_the_next_step(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert said(capsys, "key", "probe.modle") == (
         2, "", "envsnap: There is no key 'probe.modle'; did you mean probe.model? Try: envsnap key\n",

@@ -42,15 +42,21 @@ def as_before(args: Any, folder: Path) -> Any:
     told = Journal.load(path).about.get("asked")
     if not isinstance(told, dict) or not told:
         raise Trouble(f"What search {name} was asked for held a secret, which is not kept: give its command again.")
+    if not told.keys() >= {*_KEPT, "benchmark", "folder"} or not isinstance(told["folder"], str):
+        raise Trouble(_damaged(name))
     try:
         os.chdir(told["folder"])
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise Trouble(f"Search {name} ran in {told['folder']}, which is not there any more.") from error
     for each in _KEPT:
         if not (each in ("budget", "wheels", "manual") and getattr(args, each)):
             setattr(args, each, told[each])
     args.command, args.search = told["benchmark"], name
     return args
+
+
+def _damaged(name: str) -> str:
+    return f"The journal of search {name} does not say what it was asked for: give its command again."
 
 
 def as_they_were(args: Any) -> tuple[Side, Side]:
@@ -63,6 +69,8 @@ def as_they_were(args: Any) -> tuple[Side, Side]:
 
     store = Store(Path(args.store))
     about = Journal.load(store.folder / "prove" / f"{args.search}.json").about
+    if not all(isinstance(about.get(side), (list, str)) for side in ("fast", "slow")):
+        raise Trouble(_damaged(args.search))
     return _as_it_was(args, store, about["fast"]), _as_it_was(args, store, about["slow"])
 
 

@@ -29,9 +29,9 @@ def load_side(name: str, store: str = "") -> Side:
     from envsnap.explain.explanation import Side
     from envsnap.store import Store
 
-    if name != "-" and Path(name).is_dir():
+    if name and name != "-" and Path(name).is_dir():
         return Side.of_runs(_runs_in(Path(name)), name)
-    if name != "-" and not Path(name).exists() and not _looks_like_a_file(name):
+    if name and name != "-" and not Path(name).exists() and not _looks_like_a_file(name):
         return Side.of_runs(Store(Path(store) if store else None).group(name), name)
     return _load_file(name)
 
@@ -59,10 +59,10 @@ def live_sides(args: Any, like: Side | None = None) -> list[tuple[str, Side]]:
 def import_files(names: Sequence[str], redactor: Redactor) -> Imported:
     """What the dumps in some files say together. Raises: SnapshotError."""
     from envsnap.importers._assembly import imported
-    from envsnap.importers._text import read_bytes, text_of
+    from envsnap.importers._text import text_of
     from envsnap.jsonfile import SnapshotError, name_of
 
-    read = [(read_bytes(name), name_of(name)) for name in names]
+    read = [(_bytes_of(name), redactor.clean_text(name_of(name))) for name in names]
     for data, name in read:
         if _is_our_own(data):
             raise SnapshotError(f"{name} is envsnap's own: the verbs take it as it is.")
@@ -73,14 +73,14 @@ def import_files(names: Sequence[str], redactor: Redactor) -> Imported:
 def _load_file(name: str) -> Side:
     from envsnap.explain.explanation import Side
     from envsnap.importers._assembly import imported
-    from envsnap.importers._text import read_bytes, text_of
+    from envsnap.importers._text import text_of
     from envsnap.jsonfile import SnapshotError, name_of
     from envsnap.runs.run import FORMAT as RUN
     from envsnap.runs.run import parse
     from envsnap.snapshot import from_json
     from envsnap.texts import FOLDER, with_long_texts
 
-    data = read_bytes(name)
+    data = _bytes_of(name)
     why, document = _document(data, name_of(name))
     if document is not None and document.get("format") == RUN:
         if name != "-":
@@ -91,11 +91,22 @@ def _load_file(name: str) -> Side:
     if _is_our_own(data):  # and is damaged
         raise why or SnapshotError(f"{name} is malformed.")
     _tell(len(data))
+    label = _redactor().clean_text(name)
     try:
-        found = imported([text_of(data, name_of(name))], _redactor())
+        found = imported([text_of(data, name_of(label))], _redactor())
     except SnapshotError as nothing:
         raise (why if why and _is_like_json(data) else nothing) from nothing
-    return Side.of_runs(found.runs, name) if found.runs else Side(found.snapshot, (), name)
+    return Side.of_runs(found.runs, label) if found.runs else Side(found.snapshot, (), label)
+
+
+def _bytes_of(name: str) -> bytes:
+    """What a file holds. Raises: SnapshotError, also for no name: an unset variable of a script is no folder."""
+    from envsnap.importers._text import read_bytes
+    from envsnap.jsonfile import SnapshotError
+
+    if not name:
+        raise SnapshotError("The name of a side is empty; is a variable of the script unset?")
+    return read_bytes(name)
 
 
 def _document(data: bytes, name: str) -> tuple[Exception | None, dict[str, Json] | None]:

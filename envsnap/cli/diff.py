@@ -115,7 +115,8 @@ def _two_sides(args: Any) -> tuple[tuple[str, str], tuple[Side, Side]]:
     from envsnap.cli._sides import live_sides, load_side
 
     names = _names(args.snapshots, len(args.via))
-    named = [(name, load_side(name, args.store)) for name in names]
+    loaded = [(name, load_side(name, args.store)) for name in names]
+    named = [(side.label or name, side) for name, side in loaded]  # a dump's own name may hold a secret
     if args.via:
         named += live_sides(args, named[0][1] if named else None)
     (one, a), (two, b) = named

@@ -1,11 +1,13 @@
 """Say what a key means, where it comes from and what to do about it.
 
-KEY is a path out of a diff, a key, or the last part of one; without it all keys are listed.
+KEY is a path out of a diff, a key, the last part of one, or a variable's name;
+without it all keys are listed.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from typing import Any
 
@@ -13,6 +15,9 @@ from envsnap.cli import EXIT_OK, Trouble, did_you_mean
 from envsnap.cli import _arguments as shared
 
 EXAMPLE = "envsnap key 'env[NCCL_PROTO]'"
+
+_VARIABLE = re.compile("[A-Z][A-Z0-9]*_[A-Z0-9_]+")
+"""What is an environment variable's name, where no key is called so."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,14 +33,18 @@ def run(args: Any) -> int:
     from envsnap.report import key as report
     from envsnap.report.lines import width_of
 
-    found = _find(args.name) if args.name else list(keys().values())
+    name: str = args.name
+    found = _find(name) if name else list(keys().values())
+    if not found and _VARIABLE.fullmatch(name):
+        name = f"env[{name}]"
+        found = _find(name)
     if not found:
         raise Trouble(f"There is no key {args.name!r}{did_you_mean(args.name, _words())}", ["envsnap", "key"])
     if args.format == "json":
         emit_json({"format": "envsnap.keys", "version": 1, "keys": [report.as_json(key) for key in found]})
     elif len(found) == 1:
-        exact = found[0].pattern in (args.name, _pattern(args.name))
-        emit(report.text(found[0], args.name if exact else found[0].pattern, width_of(sys.stdout)))
+        exact = found[0].pattern in (name, _pattern(name))
+        emit(report.text(found[0], name if exact else found[0].pattern, width_of(sys.stdout)))
     else:
         emit(report.listing(found))
     return EXIT_OK

@@ -183,6 +183,30 @@ def test_no_secret_of_a_dump_is_shown_or_written(
         assert secret not in out + err + kept
 
 
+@pytest.mark.parametrize("verb", ["import", "diff", "explain"])
+@pytest.mark.parametrize("form", ["text", "json", "markdown"])
+def test_no_secret_in_the_name_of_a_dump_is_shown_or_written(
+    folder: Path, capsys: pytest.CaptureFixture[str], verb: str, form: str
+) -> None:
+    name = "log-password=hunter2hunter2.md"
+    (folder / "fast.md").rename(folder / name)
+    given = {"import": [name, "-o", "kept.json"], "diff": [name, "slow.md"], "explain": [name, "slow.md"]}[verb]
+    if (verb, form) == ("import", "markdown"):
+        form = "text"
+    code, out, err = said(capsys, verb, *given, "--format", form)
+    assert code in (0, 1), err
+    assert "log-password=" in out
+    kept = [p.read_text() for p in folder.rglob("*") if p.is_file() and p.name != name]
+    assert not any("hunter2" in text for text in (out, err, *kept))
+
+
+@pytest.mark.parametrize("given", [("diff", "", "slow.md"), ("report", "fast.md", ""), ("import", "")])
+def test_an_empty_name_is_no_folder(folder: Path, capsys: pytest.CaptureFixture[str], given: tuple[str, ...]) -> None:
+    code, out, err = said(capsys, *given)
+    assert (code, out) == (2, "")
+    assert "is empty; is a variable of the script unset?" in err
+
+
 def test_secrets_of_two_dumps_compare(folder: Path) -> None:
     (folder / "other.txt").write_text(SAMPLES["env"].replace(SECRETS[0], SECRETS[0][::-1]).replace("LL", "LL128"))
     found = diff(load_side("env.txt").snapshot, load_side("other.txt").snapshot)

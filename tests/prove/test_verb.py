@@ -295,6 +295,20 @@ def test_a_search_that_is_not_there_cannot_be_continued(place: Place) -> None:
     assert "held a secret" in place.told("prove", "--continue", "last")
 
 
+def test_a_journal_that_does_not_say_what_was_asked_is_refused(place: Place) -> None:
+    place.call(*place.command("--budget", "1"), code=3)
+    (path,) = (place.folder / ".envsnap" / "prove").glob("*.json")
+    document = json.loads(path.read_text())
+    about = document["about"]
+    for broken in (
+        {**about, "asked": {"fast": "fast"}},
+        {**about, "asked": {**about["asked"], "folder": 3}},
+        {**about, "fast": None},
+    ):
+        path.write_text(json.dumps({**document, "about": broken}))
+        assert "does not say what it was asked for" in place.told("prove", "--continue", "last")
+
+
 def test_the_budget_and_the_plans(place: Place) -> None:
     place.rules(KNOB_3=["2", 1.5])
     plan = place.call(*place.command("--dry-run"))
