@@ -30,7 +30,8 @@ def contamination(view: View, memory: Memory, missing: Sequence[str]) -> Iterato
     if unrecorded(view, missing):
         yield (
             "Of the state in which the fast side was measured next to nothing was recorded: neither what its workers "
-            "had nor whether anybody exports that today can be known."
+            "had nor whether anybody exports that today can be known. Put back what anybody remembers of it (checkout, "
+            "variables, server command) and measure that first."
         )
     elif only := [what for what in lacking if _holds(view.slow, what)]:
         yield f"The fast side's record lacks {listed_words(only)}, which the slow side's holds."

@@ -27,12 +27,12 @@ def reproduce(fast: Side, slow: Side) -> tuple[Command, ...]:
     """The runs that show whether the gap comes back at all."""
     if fast.runs and slow.runs and fast.snapshot.values:
         return (_prove(fast, slow, ()),)
-    return (_run("again", slow, fast),)
+    return (_run("fast-again", slow, fast),)
 
 
 def look_further(missing: Sequence[str], slow: Side) -> tuple[Command, ...]:
-    """A run that records what a side lacks; nothing where nothing is lacking."""
-    return (_run("recorded", slow),) if missing else ()
+    """A run that records what a side lacks, in today's state; nothing where nothing is lacking."""
+    return (_run("slow-recorded", slow),) if missing else ()
 
 
 def _prove(fast: Side, slow: Side, only: Sequence[str]) -> Command:

@@ -40,7 +40,11 @@ def text(explanation: Explanation, names: tuple[str, str], width: int, everythin
     if explanation.comparison:
         lines += runs_report.text(explanation.comparison)
     if explanation.control:
-        lines += [[], [("control pair", "title")], *runs_report.text(explanation.control)[:2]]
+        lines += [
+            [],
+            [("control pair", "title"), (": what explains the gap has to fit this one too", "dim")],
+            *runs_report.text(explanation.control)[:2],
+        ]
     if lines:
         lines.append([])
     fast, slow = names if explanation.fast == "a" else names[::-1]
