@@ -165,7 +165,7 @@ def _proof(args: Any, bench: Bench, store: Store, folder: Path) -> Proof | int |
         _plan(journal, switches, manual, replace(bench, commands=shown_of(bench, folder)))
         return None
     if journal.records:
-        _say(f"search {journal.id} goes on after {plural(journal.runs, 'run')}")
+        _say(f"search {journal.id} goes on after {plural(journal.runs, 'run')}; --again starts it anew")
 
     def watch(search: Search, at: Journal, level: Level) -> None:
         _say(report.progress(search, at, level))

@@ -55,7 +55,8 @@ def _switch(suspect: Suspect, sides: Sides, unpack: bool) -> Switch:
         ends = Setting(by_hand={p: v for p, v, _ in asked}), Setting(by_hand={p: v for p, _, v in asked})
         switch = replace(_joined(switch, *ends), cost=BY_HAND)
     if not switch.fast.tells and not switch.slow.tells:
-        if not problems and all(c.key.lever in (None, Lever.ROOT) for c in suspect.changes):
+        kinds = {c.key.lever for c in suspect.changes}
+        if not problems and Lever.ROOT in kinds and kinds <= {None, Lever.ROOT}:
             problems.append(_NOT_FOR_PROGRAMS)
         raise NoLever(problems[0] if problems else "there is no way to set it for one run alone")
     return replace(switch, partly=problems[0] if problems else switch.partly)

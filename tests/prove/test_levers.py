@@ -103,6 +103,13 @@ def test_options_of_a_command_line() -> None:
     assert without_option(argv, "no_such") == argv
 
 
+def test_what_nobody_can_set_is_not_said_to_take_root(tmp_path: Path) -> None:
+    values: list[dict[str, Json]] = [{"cpu.model": model} for model in ("EPYC 9654", "Xeon 8480")]
+    switches, manual = made(tmp_path, *sides(*values))
+    assert not switches
+    assert [m.reason for m in manual.values()] == ["there is no way to set it for one run alone"]
+
+
 def test_what_takes_root_is_listed_with_its_advice(tmp_path: Path) -> None:
     values: list[dict[str, Json]] = [{"gpu[0].power_limit_watts": watts} for watts in (600.0, 300.0)]
     switches, manual = made(tmp_path, *sides(*values))
