@@ -70,6 +70,8 @@ def parse(head: bytes, read: Read | None = None) -> Image:
         headers = read(phoff, count * 56)
     else:
         raise _malformed("its program headers are elsewhere")
+    if len(headers) != count * 56:
+        raise _malformed("its program headers are cut short")
     loads, dynamic, interpreter, build_id = [], None, False, ""
     for kind, _, offset, address, _, file_bytes, memory_bytes, _ in struct.iter_unpack("<IIQQQQQQ", headers):
         if kind == _PT_LOAD:
@@ -184,7 +186,8 @@ def file_symbol(image: Image, read: Read, names: Iterable[str]) -> int | None:
     offset, count = image.sections
     if not offset or not count:
         return None
-    headers = list(struct.iter_unpack("<IIQQQQIIQQ", read(offset, 64 * min(count, 4096))))
+    raw = read(offset, 64 * min(count, 4096))
+    headers = list(struct.iter_unpack("<IIQQQQIIQQ", raw[: len(raw) & ~63]))
     symbols = next((h for h in headers if h[1] == _SHT_SYMTAB), None)
     if symbols is None or symbols[6] >= len(headers):
         return None

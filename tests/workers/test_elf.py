@@ -129,6 +129,21 @@ def test_what_is_no_64_bit_elf_file_is_refused(broken: bytes) -> None:
         elf.parse(broken)
 
 
+@pytest.mark.parametrize("left", [-1, 0, 10, 55])
+def test_program_headers_that_the_end_of_the_file_cuts_short_are_refused(left: int) -> None:
+    data = bytearray(Path(compiled("-no-pie")).read_bytes())
+    struct.pack_into("<Q", data, 32, len(data) - left)
+    with pytest.raises(Missing, match="cut short"):
+        OnDisk(bytes(data))
+
+
+def test_a_section_table_that_the_end_of_the_file_cuts_short_holds_what_is_whole() -> None:
+    data = bytearray(Path(compiled("-static")).read_bytes())
+    (offset,) = struct.unpack_from("<Q", data, 40)
+    loaded = OnDisk(bytes(data[: offset + 100]))
+    assert elf.file_symbol(loaded.image, loaded.at_offset, NAMES) is None
+
+
 def test_a_cyclic_hash_chain_ends() -> None:
     """A symbol that is its own successor, and a chain that never says stop."""
     data = bytearray(Path(compiled("-Wl,--hash-style=sysv", "-no-pie")).read_bytes())
