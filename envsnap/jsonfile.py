@@ -56,14 +56,21 @@ def open_beside(path: Path) -> tuple[int, Path]:
 
 def load_json(source: str | Path) -> Json:
     """The JSON document in a file, or on standard input for `-`. Raises: SnapshotError."""
+    return parse_json(read_source(source), name_of(source))
+
+
+def read_source(source: str | Path) -> bytes:
+    """The bytes of a file or of standard input (`-`), at most one more than a snapshot may have.
+
+    Raises: SnapshotError.
+    """
     name = name_of(source)
     try:
-        data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1) if str(source) == "-" else read_file(source)
+        return sys.stdin.buffer.read(MAX_FILE_BYTES + 1) if str(source) == "-" else read_file(source)
     except OSError as error:
         raise SnapshotError(f"Cannot read {name}: {error.strerror}.") from error
     except ValueError as error:
         raise SnapshotError(f"Cannot read {name}: not a valid file name.") from error
-    return parse_json(data, name)
 
 
 def name_of(source: str | Path) -> str:

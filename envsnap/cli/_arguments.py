@@ -31,6 +31,17 @@ VIA_TEXT = """\
   container gets from its host, where both are given, what the host alone can see."""
 
 
+def add_explained(parser: argparse.ArgumentParser) -> None:
+    """What an explanation goes by besides its two sides."""
+    parser.add_argument("--control", nargs=2, default=[], metavar=("A0", "B0"), help="the two sides under another load")
+    parser.add_argument(
+        "--history",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="weigh by the store's other runs (default)",
+    )
+
+
 def add_format(parser: argparse.ArgumentParser, *formats: str) -> None:
     """Add --format, text being the default."""
     parser.add_argument("--format", choices=("text", *formats), default="text", help="default: text")

@@ -28,13 +28,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sides", nargs="*", metavar="SIDE", help="two sides, in any order")
     parser.add_argument("--fast", default="", metavar="LABEL", help="all runs of this label")
     parser.add_argument("--slow", default="", metavar="LABEL", help="all runs of this label")
-    parser.add_argument("--control", nargs=2, default=[], metavar=("A0", "B0"), help="the two sides under another load")
-    parser.add_argument(
-        "--history",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="weigh by the store's other runs (default)",
-    )
+    shared.add_explained(parser)
     parser.add_argument("--without", action="append", default=[], metavar="STORY", help="leave a story out of account")
     parser.add_argument("--all", action="store_true", help="cut nothing, and show the weights")
     parser.add_argument("--store", default="", metavar="DIR", help="folder that holds .envsnap (default: this one)")

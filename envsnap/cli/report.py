@@ -32,13 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", default="", metavar="FILE", help=f"the page (default: {FILE}); - is standard output"
     )
-    parser.add_argument("--control", nargs=2, default=[], metavar=("A0", "B0"), help="the two sides under another load")
-    parser.add_argument(
-        "--history",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="weigh by the store's other runs (default)",
-    )
+    shared.add_explained(parser)
     parser.add_argument("--store", default="", metavar="DIR", help="folder that holds .envsnap (default: this one)")
     shared.add_format(parser, "json")
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envsnap.jsonfile import MAX_FILE_BYTES, SnapshotError, name_of, read_file
+from envsnap.jsonfile import MAX_FILE_BYTES, SnapshotError, name_of, read_source
 from envsnap.reading import Json
 
 MAX_LINE = 1 << 20
@@ -58,13 +57,7 @@ def read_bytes(source: str | Path) -> bytes:
 
     A gzip file that is cut short gives what it holds; neither form gives more than a snapshot may have.
     """
-    name = name_of(source)
-    try:
-        data = sys.stdin.buffer.read(MAX_FILE_BYTES + 1) if str(source) == "-" else read_file(source)
-    except OSError as error:
-        raise SnapshotError(f"Cannot read {name}: {error.strerror}.") from error
-    except ValueError as error:
-        raise SnapshotError(f"Cannot read {name}: not a valid file name.") from error
+    name, data = name_of(source), read_source(source)
     if len(data) > MAX_FILE_BYTES:
         raise SnapshotError(f"{name} is larger than {MAX_FILE_BYTES >> 20} MiB.")
     return _unpacked(data, name) if data[:2] == b"\x1f\x8b" else data
