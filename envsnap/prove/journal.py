@@ -148,15 +148,8 @@ def id_of(parts: Json) -> str:
 def locked(folder: Path) -> Iterator[None]:
     """Hold the store's lock for searches. Raises: Busy, OSError."""
     handle = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(handle)
-        raise Busy("in this store") from error
-    try:
+    with _held(handle, "in this store"):
         yield
-    finally:
-        os.close(handle)
 
 
 @contextmanager
@@ -168,11 +161,18 @@ def machine_locked() -> Iterator[None]:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    with _held(handle, "on this machine"):
+        yield
+
+
+@contextmanager
+def _held(handle: int, where: str) -> Iterator[None]:
+    """Hold the lock on an open file, which is closed in any case. Raises: Busy."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(handle)
-        raise Busy("on this machine") from error
+        raise Busy(where) from error
     try:
         yield
     finally:

@@ -6,7 +6,6 @@ import os
 import pwd
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.engine.server import free_port
 
 ROOT = Path(__file__).parents[2]
 SSHD_CONFIG = """\
@@ -28,13 +29,6 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin yes
 """
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
