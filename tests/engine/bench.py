@@ -1,6 +1,6 @@
 """The benchmark of the engine's bench: greedy requests one after the other, figures as one JSON document.
 
-    python bench.py --port N --out FILE --prompts FILE [--tokens 96]
+    python bench.py --port N --out FILE --prompts FILE [--tokens 96] [--seconds 0]
 
 Standard library only, so that it runs in any environment. The file holds a prompt a line; its first one is asked to
 warm up and is not counted. Text comes as a stream, since the time to the first token tells prefill from decoding.
@@ -72,13 +72,17 @@ def main() -> None:
     add("--prompts", required=True)
     add("--tokens", type=int, default=96)
     add("--concurrency", type=int, default=1, help="requests at once")
+    add("--seconds", type=float, default=0.0, help="ask all of them again until so much time has passed")
     add("--timeout", type=float, default=600.0)
     given = parser.parse_args()
     with open(given.prompts, encoding="utf-8") as file:
         warm_up, *prompts = file.read().splitlines()
     ask(given.port, warm_up, given.tokens, given.timeout)
+    rows: list[dict[str, Any]] = []
+    began = time.perf_counter()
     with ThreadPoolExecutor(given.concurrency) as pool:
-        rows = list(pool.map(lambda prompt: ask(given.port, prompt, given.tokens, given.timeout), prompts))
+        while not rows or time.perf_counter() - began < given.seconds:
+            rows += pool.map(lambda prompt: ask(given.port, prompt, given.tokens, given.timeout), prompts)
     figures = {
         name: statistics.median(values)
         for name in FIGURES

@@ -54,7 +54,7 @@ def session(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Session
     server = ["--server", shlex.join(engine.command(port)), "--ready", f"http://127.0.0.1:{port}/health"]
     figures = [*_METRIC, "--metrics", str(out)]
     asked = ["--", sys.executable, str(Path(bench.__file__)), "--port", str(port), "--out", str(out), "--prompts",
-             str(prompts), "--tokens", "16"]  # fmt: skip
+             str(prompts), "--tokens", "16", "--seconds", "5"]  # fmt: skip
 
     def call(*arguments: str, codes: Sequence[int] = (0,), slow: bool = False) -> str:
         done = subprocess.run(
@@ -111,6 +111,7 @@ def test_the_runs_hold_the_workers_and_what_they_recorded(session: Session) -> N
             assert values.get(f"worker[{role}].env[{LEVER}]") == value
             assert values[f"record[{role}].state"] == "arrived"
         assert values["server[0].argument[tp_size]"] == 1
+        assert values["during.host.sample_count"] >= 3, "sampled once a second; the benchmark asks for five"
         assert values["during.host.cpu_other_median_percent"] >= 0
 
 
