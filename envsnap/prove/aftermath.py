@@ -16,7 +16,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from envsnap.host import Host
-from envsnap.reading import Missing, Unavailable, Value, Why
+from envsnap.reading import Missing, Unavailable, Value
+from envsnap.runs import shared_memory
 from envsnap.runs.plan import Say
 from envsnap.workers import live_env
 
@@ -29,11 +30,9 @@ GPU_TOLERANCE_BYTES = 256 << 20
 ROOM_BYTES = 256 << 20
 """Free space below which no trial begins: a run with its logs takes some MiB, a tree of code up to some hundred."""
 
-_SHM = "/dev/shm"
 _LEFT = ("sgl_shm_mq_*", "sglang_loads_*", "psm_*", "sem.mp-*", "torch_*", "nccl-*")
 """Files that engines, Python's multiprocessing, torch and NCCL make there, and leave where they are killed."""
 _MEMORY = (("nvmlDeviceGetMemoryInfo", 0x0200_0028), ("nvmlDeviceGetMemoryInfo",))
-_MAPS_LIMIT = 16 << 20
 
 
 class Unclean(Exception):
@@ -52,7 +51,7 @@ class Before:
 def look(host: Host) -> Before:
     """What there is now."""
     gpus, unchecked = _used(host)
-    return Before(gpus, unchecked, frozenset(_listed()))
+    return Before(gpus, unchecked, shared_memory.listed())
 
 
 def room(folder: Path) -> None:
@@ -114,15 +113,8 @@ def sweep(host: Host, marks: Sequence[str], say: Say) -> int:
 
 def tidy(host: Host, before: Collection[str]) -> list[str]:
     """Remove files of ours in /dev/shm that engines leave there, that came since, and that no process holds."""
-    new = [n for n in _listed() if n not in before and any(fnmatchcase(n, pattern) for pattern in _LEFT)]
-    new = [n for n in new if _owner(n) == os.geteuid()]
-    held = _held(host) if new else frozenset()
-    gone = []
-    for name in new:
-        if held is not None and name not in held:
-            Path(_SHM, name).unlink(missing_ok=True)
-            gone.append(name)
-    return gone
+    came = shared_memory.listed() - {*before}
+    return shared_memory.remove_unheld(host, [n for n in came if any(fnmatchcase(n, pattern) for pattern in _LEFT)])
 
 
 def _used(host: Host) -> tuple[dict[int, int], str]:
@@ -139,36 +131,6 @@ def _used(host: Host) -> tuple[dict[int, int], str]:
                 used[gpu] = int(answer.value["used"])
                 break
     return used, "" if len(used) == count else "a GPU does not tell what of its memory is in use"
-
-
-def _listed() -> list[str]:
-    try:
-        return sorted(os.listdir(_SHM))
-    except OSError:
-        return []
-
-
-def _owner(name: str) -> int | None:
-    try:
-        return os.lstat(f"{_SHM}/{name}").st_uid
-    except OSError:
-        return None
-
-
-def _held(host: Host) -> frozenset[str] | None:
-    """Names in /dev/shm that a process has open or mapped; None where that cannot be told. Others' may not be seen."""
-    pids = [name for name in os.listdir("/proc") if name.isdigit()]
-    maps = host.read_all([f"/proc/{pid}/maps" for pid in pids], _MAPS_LIMIT)
-    if any(not isinstance(m, (Value, Unavailable)) or getattr(m, "why", None) is Why.TOO_LARGE for m in maps.values()):
-        return None
-    found = {
-        line.partition(f"{_SHM}/")[2].removesuffix(" (deleted)")
-        for text in maps.values() if isinstance(text, Value) and _SHM in str(text.value)
-        for line in str(text.value).split("\n") if f" {_SHM}/" in line
-    }  # fmt: skip
-    open_ = host.one("holders", f"{_SHM}/", 65_536, 10.0)
-    found |= {str(path).removeprefix(f"{_SHM}/") for holder in open_["holders"] for path in holder["files"]}
-    return frozenset(found) if open_["complete"] else None
 
 
 def _marked(host: Host, marks: Collection[str]) -> Iterator[int]:

@@ -30,7 +30,7 @@ from envsnap.runs.sampler import Sampler
 from envsnap.runs.samples import section
 from envsnap.runs.serving import Server
 from envsnap.runs.setting import Setting
-from envsnap.runs.watch import Watch, below, until_the_end, workers
+from envsnap.runs.watch import Watch, until_the_end, workers
 from envsnap.snapshot import Snapshot
 from envsnap.workers import tree
 
@@ -101,7 +101,7 @@ class Repetition:
         if ending and not self._whole:
             self.draft = replace(self.draft, status="interrupted", reason=f"stopped by {Number(ending[0]).name}")
         if self.server and (not self.plan.keep_server or ending):
-            self.server.stop(self.redactor)
+            self.server.stop(self.setting.new_host(), self.redactor)
             self.server = None
         logs.clean(self.folder / "benchmark.out", self.redactor)
         if not any(self.folder.iterdir()):
@@ -124,7 +124,7 @@ class Repetition:
         """Have the server ready, if there is one; whether the benchmark can start."""
         signals = self.setting.signals
         if self.server and (why := self.server.gone(self.host)):
-            self.server.stop(self.redactor)
+            self.server.stop(self.setting.new_host(), self.redactor)
             self.server = None
             self.warnings.append(f"the kept server was gone ({why}), and a new one was started")
         self._warn_of_neighbours()
@@ -139,7 +139,7 @@ class Repetition:
             if why:
                 self.draft = replace(self.draft, status="never_ready", reason=why)
                 if self.server:
-                    self.server.stop(self.redactor)
+                    self.server.stop(self.setting.new_host(), self.redactor)
                     self.server = None
                 return False
         if signals.ending:
@@ -159,7 +159,7 @@ class Repetition:
         if self.plan.server_url and not self._root:
             return  # which processes are the server's is not known
         processes = tree.table(self.setting.new_host()).values()
-        found = neighbours.warnings(self.host, below(processes, self._root) if self._root else ())
+        found = neighbours.warnings(self.host, tree.below(processes, self._root) if self._root else ())
         for warning in found:
             self.setting.say(f"warning: {warning}")
         self.warnings += found

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from envsnap.host import Host
+from envsnap.host import Host, HostError
 from envsnap.reading import Missing, Value
 from envsnap.redact import Redactor
-from envsnap.runs import logs
+from envsnap.runs import logs, shared_memory
 from envsnap.runs.command import Command, start
 from envsnap.runs.plan import Plan, Say, SessionError
 from envsnap.runs.supervise import Signals
@@ -29,6 +29,7 @@ class Server:
         """Start it. Raises: CommandError."""
         self.log = log
         self.ready = ready
+        self._shm_before = shared_memory.listed()
         self.command: Command = start(argv, environment, log)
 
     @property
@@ -69,9 +70,18 @@ class Server:
             return self.gone(host) or f"the server stopped answering at {self.ready}"
         return self.gone(host)
 
-    def stop(self, redactor: Redactor) -> None:
-        """End it, and everything in its group; its log is kept without secrets."""
+    def stop(self, host: Host, redactor: Redactor) -> None:
+        """End it, and everything in its group; its log is kept without secrets.
+
+        What its processes held in /dev/shm goes with them: engines leave it there when they are killed.
+        """
+        try:
+            shared = shared_memory.held_by(host, tree.below(tree.table(host).values(), self.pid)) - self._shm_before
+        except (Missing, HostError):  # it has to be stopped, whatever cannot be told
+            shared = frozenset()
         self.command.stop()
+        if shared:
+            shared_memory.remove_unheld(host, shared)
         logs.clean(self.log, redactor)
 
 

@@ -90,7 +90,7 @@ def run_session(plan: Plan, folder: Path, save: Save, say: Say, new_host: Callab
                     wait_until_free(host, port)
         finally:
             if server:
-                server.stop(redactor)
+                server.stop(new_host(), redactor)
     failed = next((code for r in runs if (code := _exit_code(r, signals))), 0)
     return Outcome(tuple(runs), failed or (128 + signals.ending[0] if signals.ending else 0))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from signal import SIGKILL
 
 from envsnap.host import Host
@@ -14,7 +14,6 @@ from envsnap.runs.serving import Server
 from envsnap.runs.supervise import Signals
 from envsnap.scope import Scope
 from envsnap.workers import roles, tree
-from envsnap.workers.tree import Process
 
 SETTLE_SECONDS = 1.0
 """How long the processes have to stay the same before they are looked at (again)."""
@@ -55,13 +54,13 @@ class Watch:
         """Look at the process table; returns for how many seconds it need not be looked at."""
         # NOTE: a host remembers what it was asked, so each look is one of its own.
         processes = tree.table(self._new_host()).values()
-        now = below(processes, self._root)
+        now = tree.below(processes, self._root)
         if now != self._seen:
             self._seen, self._since, self._pause = now, time.monotonic(), EAGER_SECONDS
         elif self._seen != self._known and time.monotonic() - self._since >= SETTLE_SECONDS:
             if self._known or not self._looked:
                 self._look()
-            self._sampler.watch(workers(self._new_host(), self._root), self._seen | below(processes, self._own))
+            self._sampler.watch(workers(self._new_host(), self._root), self._seen | tree.below(processes, self._own))
             self._known, self._pause = self._seen, CALM_SECONDS
         return self._pause
 
@@ -76,19 +75,6 @@ def until_the_end(command: Command, watch: Watch, signals: Signals, server: Serv
             alone_since = alone_since or time.monotonic()
             if time.monotonic() - alone_since > WITHOUT_SERVER_SECONDS:
                 command.stop()
-
-
-def below(processes: Iterable[Process], root: int) -> frozenset[int]:
-    """The pids of a process and all its descendants."""
-    children: dict[int, list[int]] = {}
-    for process in processes:
-        children.setdefault(process.parent, []).append(process.pid)
-    found, pending = {root}, [root]
-    while pending:
-        new = [pid for pid in children.get(pending.pop(), ()) if pid not in found]
-        found.update(new)
-        pending += new
-    return frozenset(found)
 
 
 def workers(host: Host, root: int) -> dict[str, int]:

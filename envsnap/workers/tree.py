@@ -89,6 +89,19 @@ def table(host: Host) -> dict[int, Process]:
     return host.memo("processes", lambda: {p.pid: p for p in _table(host)})
 
 
+def below(processes: Iterable[Process], root: int) -> frozenset[int]:
+    """The pids of a process and all its descendants."""
+    children: dict[int, list[int]] = {}
+    for process in processes:
+        children.setdefault(process.parent, []).append(process.pid)
+    found, pending = {root}, [root]
+    while pending:
+        new = [pid for pid in children.get(pending.pop(), ()) if pid not in found]
+        found.update(new)
+        pending += new
+    return frozenset(found)
+
+
 def _table(host: Host) -> Iterable[Process]:
     for stat, command in host.one("processes"):
         try:

@@ -68,11 +68,10 @@ def session(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Session
     try:
         call("run", "--label", "slow", "-n", "2", *server, *figures, *asked, slow=True)
         call("run", "--label", "fast", *server, *figures, *asked)
-        # NOTE: a run does not tidy up after an engine; a search, which starts it dozens of times, does.
-        sweep(before)
+        after_runs = left_over(before)
         search = ["prove", "fast", "slow", "--budget", str(BUDGET), "--format", "json"]
         proof = json.loads(call(*search, *server, *figures, *asked, codes=(0, 1, 3)))
-        left, shm = _mentioning(str(port)), left_over(before)
+        left, shm = _mentioning(str(port)), [*after_runs, *left_over(before)]
     finally:
         sweep(before)
     store = Store(folder)

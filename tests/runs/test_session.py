@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -160,3 +161,25 @@ def test_after_a_kill_of_envsnap_the_benchmark_goes_on(spawn: Spawn, tmp_path: P
     process.kill()
     process.communicate()
     _wait_for(tmp_path / "ended")
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no /dev/shm to write to")
+def test_what_a_server_held_in_shared_memory_goes_with_it(tmp_path: Path, port: int) -> None:
+    """An engine that is killed leaves its segments; what the benchmark made there is its own."""
+    own, other = (Path("/dev/shm", f"envsnap_{name}_{os.getpid()}") for name in ("server", "benchmark"))
+    code = (
+        "import mmap, os, runpy, sys\n"
+        f"fd = os.open('{own}', os.O_CREAT | os.O_RDWR)\n"
+        "os.ftruncate(fd, 4096)\nheld = mmap.mmap(fd, 4096)\nos.close(fd)\n"
+        f"sys.argv = ['server.py', '{port}']\nrunpy.run_path('{SERVER}', run_name='__main__')"
+    )
+    seen = f"import os\nprint('speed:', 1 + os.path.exists('{own}'))\nopen('{other}', 'w').close()"
+    plan = Plan(python(seen), metrics=SPEED, repeats=2, **serve(port, server=python(code)))
+    try:
+        outcome, _ = run(tmp_path, plan)
+        assert [r.metrics[0].value for r in outcome.runs] == [2, 2], "it was there while the benchmark ran"
+        assert not own.exists()
+        assert other.exists()
+    finally:
+        for path in (own, other):
+            path.unlink(missing_ok=True)
