@@ -514,3 +514,22 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (2, "envsnap: Cannot write a.json: File too large.\n")
     assert (tmp_path / "a.json").read_text() == "old"
     assert os.listdir(tmp_path) == ["a.json"]
+
+
+def test_verbs_that_read_snapshots_take_processes_as_they_are_now(tmp_path: Path, spawn: Spawn) -> None:
+    """Did it reach the workers, in one command, for what was started without envsnap."""
+    title = f"live-worker-{os.getpid()}"
+    code = "import os, time; os.environ['NCCL_ALGO'] = 'Ring'; print('up', flush=True); time.sleep(120)"
+    process = spawn([sys.executable, "-c", code, title], stdout=subprocess.PIPE)
+    assert process.stdout
+    assert process.stdout.readline() == b"up\n"
+    followed = envsnap("workers", "--match", title, "NCCL_*", cwd=tmp_path)
+    assert re.search(r"Ring +main  the process itself, after its start", followed.stdout), followed.stderr
+    shown = envsnap("show", "--pid", process.pid, "worker[*].env[NCCL_ALGO]", cwd=tmp_path)
+    assert "Ring" in shown.stdout, shown.stderr
+    envsnap("capture", "-q", "-o", "before.json", "--pid", os.getpid(), cwd=tmp_path)
+    compared = envsnap("diff", "before.json", "--match", title, "--format", "json", cwd=tmp_path)
+    assert json.loads(compared.stdout)["b"]["name"] == "now"
+    none = envsnap("workers", "--match", "no-such-program-anywhere", "NCCL_*", cwd=tmp_path)
+    assert none.returncode == 3
+    assert os.listdir(tmp_path) == ["before.json"], "nothing is stored of what is only looked at"

@@ -75,11 +75,11 @@ def add_via(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
 
 
 def add_live_side(parser: argparse.ArgumentParser) -> None:
-    """Add what a verb takes that reads snapshots, and captures only behind `--via`."""
+    """Add what a verb takes that reads snapshots, and captures where `--via`, `--pid` or `--match` is given."""
     group = add_via(parser)
-    group.add_argument("--pid", type=int, action="append", default=[], metavar="N", help="root of a process tree there")
-    group.add_argument("--match", action="append", default=[], metavar="RE", help="processes there, by title")
-    group.add_argument("--python", default="", metavar="EXE", help="interpreter there whose packages matter")
+    group.add_argument("--pid", type=int, action="append", default=[], metavar="N", help="root of a process tree, now")
+    group.add_argument("--match", action="append", default=[], metavar="RE", help="processes by title, now")
+    group.add_argument("--python", default="", metavar="EXE", help="interpreter whose packages matter")
     group.add_argument("--deadline", type=float, default=10.0, metavar="S", help="seconds at most (default: 10)")
     parser.set_defaults(
         repo=[], model=[], nccl_log=[], server=[], api_key_file="", records="", no_cache=False, reveal=[], redact=[]
@@ -174,11 +174,17 @@ def connect_seconds(args: Any) -> float:
     return max(CONNECT_SECONDS, float(args.deadline))
 
 
-def via_limit(args: Any) -> float | None:
-    """The limit of a verb that captures other machines alone."""
+def live_count(args: Any) -> int:
+    """How many machines a verb that reads snapshots has to capture: those behind `--via`, else this one if processes of
+    it are named."""
+    return len(args.via) or int(bool(args.pid or args.match))
+
+
+def live_limit(args: Any) -> float | None:
+    """The limit of a verb that reads snapshots, where it captures."""
     if len(args.via) > 1 and args.verb != "diff" and args.format != "text":
         raise Trouble(f"--format {args.format} shows one machine: give one --via at a time.")
-    return deadline_limit(args) if args.via else None
+    return deadline_limit(args) if live_count(args) else None
 
 
 def _progress(running: list[str], passed: float) -> None:

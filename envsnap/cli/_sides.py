@@ -42,15 +42,19 @@ def load_snapshot(name: str) -> Snapshot:
 
 
 def live_sides(args: Any, like: Side | None = None) -> list[tuple[str, Side]]:
-    """The machines behind `--via` by name, captured now; what the arguments leave open is taken as `like` had it.
+    """The machines behind `--via` by name, or this one, captured now.
 
+    What the arguments leave open is taken as `like` had it.
     Raises: Trouble, where one of them could not be captured.
     """
     from envsnap.cli import Trouble, _live
     from envsnap.cli import _arguments as shared
     from envsnap.explain.explanation import Side
 
-    taken = _live.take(args, shared.scope_after(args, like.snapshot.scope if like else {}), [])
+    scope = shared.scope_after(args, like.snapshot.scope if like else {})
+    if not args.via:
+        return [("now", Side(shared.take(args, scope, [], shared.redactor_of(args)), (), "now"))]
+    taken = _live.take(args, scope, [])
     if taken.troubles:
         raise Trouble(" ".join(taken.troubles))
     return [(there.name, Side(there.snapshot, (), there.name)) for there in taken.machines]

@@ -2,9 +2,9 @@
 
 A side is a file, or a name in the store: a label, LABEL@2 for the group before, last, last~1, the id of a group (/a and
 /b are its arms). Identities and tunables are compared always, conditions (clocks, links) only between states under
-load. Without arguments the two newest snapshots in .envsnap/ are compared, with one the newest against it. A machine
-behind --via is the last side. Exit code
-0: same, 1: different, 2: trouble, 3: same as far as known, but something is not (with --strict).
+load. Without arguments the two newest snapshots in .envsnap/ are compared, with one the newest against it. With --match
+or --pid the last side is this machine now, with --via another one. Exit code 0: same, 1: different, 2: trouble, 3: same
+as far as known, but something is not (with --strict).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "envsnap diff fast.json slow.json"
 
-limit = shared.via_limit
+limit = shared.live_limit
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -111,13 +111,13 @@ def _explained(a: Side, b: Side, store: str) -> Explanation:
 
 
 def _two_sides(args: Any) -> tuple[tuple[str, str], tuple[Side, Side]]:
-    """Those that were named, and the machines behind `--via` after them."""
+    """Those that were named, and the machines that are captured after them."""
     from envsnap.cli._sides import live_sides, load_side
 
-    names = _names(args.snapshots, len(args.via))
+    names = _names(args.snapshots, shared.live_count(args))
     loaded = [(name, load_side(name, args.store)) for name in names]
     named = [(side.label or name, side) for name, side in loaded]  # a dump's own name may hold a secret
-    if args.via:
+    if shared.live_count(args):
         named += live_sides(args, named[0][1] if named else None)
     (one, a), (two, b) = named
     return (one, two), (a, b)

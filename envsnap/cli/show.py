@@ -3,7 +3,7 @@
 SIDE is a file, or a name in the store as for `envsnap diff`: a label, last, the id of a group or a run. Of a run its
 figures, costs, reason and logs come first, then the state it was measured in. PATTERN is a path or the beginning of
 one, a key's name, or has `*` for anything: `gpu[0]`, `env[NCCL_*]`. Without SIDE, or with an empty one, the newest
-snapshot in .envsnap/ is shown. With --via it is a machine as it is now, and all that is named is a PATTERN.
+snapshot in .envsnap/ is shown. With --match, --pid or --via it is the state now, and all that is named is a PATTERN.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "envsnap show before.json 'env[NCCL_*]'"
 
-limit = shared.via_limit
+limit = shared.live_limit
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def run(args: Any) -> int:
     from envsnap.cli._sides import live_sides, load_side
     from envsnap.store import newest
 
-    if args.via:
+    if shared.live_count(args):
         patterns = [*filter(None, [args.snapshot]), *args.pattern]
         return max(_show(args, side, name, patterns) for name, side in live_sides(args))
     source = args.snapshot or next(map(str, newest(root=Path(args.store) if args.store else None)), "")

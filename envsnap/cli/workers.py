@@ -2,9 +2,9 @@
 
 Shows the variables with which something happened after the shell: set, changed or lost on the way, or different
 between ranks. Name variables (NCCL_*, * is the only wildcard) to see those, or --all. Without a file the newest
-snapshot in .envsnap/ is read; it has to be one of processes (capture --match or --pid), as are --match and --pid those
-of a machine behind --via. Exit code 0: every rank is
-like its siblings, 1: one is not, 2: trouble, 3: something could not be read.
+snapshot in .envsnap/ is read; it has to be one of processes. With --match or --pid it is those processes as they are
+now, with --via those of another machine, and all else that is named is a NAME. Exit code 0: every rank is like its
+siblings, 1: one is not, 2: trouble, 3: something could not be read.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from envsnap.report.lines import Line
     from envsnap.snapshot import Snapshot
 
-EXAMPLE = "envsnap workers during.json 'NCCL_*'"
+EXAMPLE = "envsnap workers --match sglang 'NCCL_*'"
 
 _RANK = (EXIT_OK, EXIT_UNKNOWN, EXIT_DIFFERENT)
 
-limit = shared.via_limit
+limit = shared.live_limit
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,13 +42,13 @@ def run(args: Any) -> int:
     from envsnap.cli._sides import live_sides, load_side
     from envsnap.store import newest
 
-    if args.via:
+    if shared.live_count(args):
         patterns = [*filter(None, [args.snapshot]), *args.variables]
         sides = live_sides(args)
         return max((_show(args, side.snapshot, patterns, name) for name, side in sides), key=_RANK.index)
     source = args.snapshot or next(map(str, newest()), "")
     if not source:
-        raise Trouble("There is no snapshot.", ["envsnap", "capture", "--match", "sglang"])
+        raise Trouble("There is no snapshot.", ["envsnap", "workers", "--match", "sglang"])
     return _show(args, load_side(source, args.store).snapshot, args.variables)
 
 
