@@ -97,8 +97,8 @@ TOOLS: Mapping[str, Tool] = {
     "sglang/jit": Tool({"SGLANG_JIT_CACHE_DIR": ""}, "~/.cache/sglang/jit"),
     "sglang/deep_gemm_home": Tool({"SGLANG_DG_CACHE_DIR": ""}, "~/.cache/deep_gemm"),
 }
-_SGLANG_ROOT = Tool({"SGLANG_CACHE_DIR": ""}, "~/.cache/sglang")
-_BELOW_SGLANG = {
+SGLANG_ROOT = Tool({"SGLANG_CACHE_DIR": ""}, "~/.cache/sglang")
+BELOW_SGLANG: Mapping[str, tuple[str, str]] = {
     "sglang/triton": ("triton", r"\.autotune\.json$"),
     "sglang/inductor": ("inductor", r"\.best_config$|\.autotune\.json$"),
     "sglang/cuda": ("nv", ""),
@@ -110,6 +110,7 @@ _BELOW_SGLANG = {
     "sglang/torch_compile": ("torch_compile_cache", ""),
     "sglang/rust_extensions": ("rust_extensions", ""),
 }
+"""Caches below that root: where, and the regular expression of what tuning left there."""
 _P2P = "gpu_p2p_access_cache_for_*.json"
 
 
@@ -117,9 +118,9 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     """Yield the readings."""
     environ = environ_of(host, scope)
     places = {name: attempt(_placed, host, environ, tool) for name, tool in TOOLS.items()}
-    root = attempt(_placed, host, environ, _SGLANG_ROOT)
+    root = attempt(_placed, host, environ, SGLANG_ROOT)
     tuned = {name: tool.tuned for name, tool in TOOLS.items()}
-    for name, (below, pattern) in _BELOW_SGLANG.items():
+    for name, (below, pattern) in BELOW_SGLANG.items():
         places[name] = (
             Value(replace(root.value, path=f"{root.value.path}/{below}")) if isinstance(root, Value) else root
         )
@@ -213,7 +214,8 @@ def _combined_hash(host: Host, base: str, files: Sequence[str]) -> str:
 
 def tuned_hash(host: Host, name: str, path: str) -> str:
     """What `cache[NAME].tuned_sha256` would say of a folder. Raises: Missing, HostError."""
-    used = host.one("usage", path, SCAN_FILES, SCAN_SECONDS, TOOLS[name].tuned)
+    pattern = TOOLS[name].tuned if name in TOOLS else BELOW_SGLANG[name][1]
+    used = host.one("usage", path, SCAN_FILES, SCAN_SECONDS, pattern)
     if not used["complete"] or not used.get("matching"):
         raise Missing(Why.ABSENT, f"{path} holds no results of tuning")
     return _combined_hash(host, path, used["matching"])

@@ -88,7 +88,7 @@ def _merged(one: Setting, two: Setting) -> Setting:
         one.cpus or two.cpus,
         {**one.resolved, **two.resolved},
         {**one.by_hand, **two.by_hand},
-        {**one.copies, **two.copies},
+        {**one.content, **two.content},
         one.policy or two.policy,
         {**one.packages, **two.packages},
     )

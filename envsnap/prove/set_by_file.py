@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envsnap.change import Change
-from envsnap.collectors.caches import TOOLS, tuned_hash
+from envsnap.collectors.caches import BELOW_SGLANG, SGLANG_ROOT, TOOLS, Tool, tuned_hash
 from envsnap.explain.explanation import Side
 from envsnap.host import LiveHost
 from envsnap.keys import instances_of, path_of, pattern_of
 from envsnap.prove.sides import Ends, NoLever, Sides
-from envsnap.prove.switches import EMPTY_FOLDER, Setting
+from envsnap.prove.switches import EMPTY_FOLDER, Content, Setting
 from envsnap.reading import Missing, Unset, Value
 from envsnap.redact import HASH
 
@@ -48,33 +48,55 @@ def nccl_conf(changes: Sequence[Change], sides: Sides) -> Ends:
 
 
 def caches(changes: Sequence[Change], sides: Sides) -> Ends:
-    """A cache that was cold on one side is an empty folder there; tuning results are copied from where they are."""
+    """A cache that was cold on one side is an empty folder there; tuning results are copied from where they are.
+
+    SGLang keeps caches of others below one root that one variable moves: a trial gets a root with one of them apart and
+    links to the others.
+    """
     fast, slow = Setting(), Setting()
     for change in changes:
         pattern = pattern_of(change.path)
         if pattern not in ("cache[].warm", "cache[].tuned_sha256"):
             continue
         name = instances_of(change.path)[0]
-        tool = TOOLS.get(name)
-        if tool is None:
-            raise NoLever("no variable of its own moves this cache")
-        variable, below = next(iter(tool.variables.items()))
+        variable, below, beside = _moved_by(name, sides)
         ends = []
         for side, reading in ((sides.fast, change.before), (sides.slow, change.after)):
             if pattern == "cache[].tuned_sha256" and isinstance(reading, Value):
                 source = _tuned(name, side, str(reading.value))
-                ends.append(Setting({variable: EMPTY_FOLDER}, copies={variable: (source, below)}))
             elif isinstance(reading, Unset) or (isinstance(reading, Value) and not reading.value):
-                ends.append(Setting({variable: EMPTY_FOLDER}))
+                source = ""
             else:
                 ends.append(Setting())
-        fast, slow = _with_copies(fast, ends[0]), _with_copies(slow, ends[1])
+                continue
+            held = Content({below: source}, beside)
+            ends.append(Setting({variable: EMPTY_FOLDER}, content={variable: held}))
+        fast, slow = _with_content(fast, ends[0]), _with_content(slow, ends[1])
     return fast, slow
 
 
-def _with_copies(one: Setting, two: Setting) -> Setting:
-    # NOTE: a cache that is cold holds no results either: what says more of its content counts.
-    return Setting({**one.environment, **two.environment}, copies={**one.copies, **two.copies})
+def _moved_by(name: str, sides: Sides) -> tuple[str, str, str]:
+    """The variable that moves a cache, where the cache is below its value, and the folder that holds others beside it."""
+    if name in TOOLS:
+        variable, below = _first(TOOLS[name])
+        return variable, below, ""
+    if name not in BELOW_SGLANG:
+        raise NoLever("no variable of its own moves this cache")
+    roots = {side.snapshot.values.get("cache[sglang].path") for side in (sides.fast, sides.slow)}
+    (root,) = roots if len(roots) == 1 else (None,)
+    if not isinstance(root, str):
+        raise NoLever("SGLang's caches were not at one place on both sides")
+    return _first(SGLANG_ROOT)[0], BELOW_SGLANG[name][0], root
+
+
+def _first(tool: Tool) -> tuple[str, str]:
+    """The variable that moves nothing but this cache, and what is appended to its value."""
+    return next(iter(tool.variables.items()))
+
+
+def _with_content(one: Setting, two: Setting) -> Setting:
+    held = {variable: one.content.get(variable, Content()).joined(more) for variable, more in two.content.items()}
+    return Setting({**one.environment, **two.environment}, content={**one.content, **held})
 
 
 def _tuned(name: str, side: Side, wanted: str) -> str:
@@ -124,6 +146,21 @@ def _content(what: str, side: Side) -> bytes:
     return data
 
 
-def copy_into(target: Path, source: str) -> None:
-    """Make `target` hold what a folder holds. Raises: OSError."""
-    shutil.copytree(source, target, dirs_exist_ok=True, symlinks=True)
+def fill(target: Path, content: Content) -> None:
+    """Make a folder that is there hold that. Raises: OSError."""
+    if content.beside:
+        _link(Path(content.beside), target, {tuple(place.split("/")) for place in content.copies})
+    for place, source in content.copies.items():
+        if source:
+            shutil.copytree(source, target / place, dirs_exist_ok=True, symlinks=True)
+
+
+def _link(source: Path, target: Path, apart: set[tuple[str, ...]]) -> None:
+    """Link to all that a folder holds, but for the places below it that are `apart`."""
+    for entry in source.iterdir() if source.is_dir() else ():
+        below = {place[1:] for place in apart if place[0] == entry.name}
+        if not below:
+            (target / entry.name).symlink_to(entry)
+        elif () not in below:
+            (target / entry.name).mkdir()
+            _link(entry, target / entry.name, below)

@@ -25,13 +25,27 @@ RESTART, BUILT, BY_HAND = 1.0, 2.0, 8.0
 
 
 @dataclass(frozen=True)
+class Content:
+    """What a folder that is made for a trial holds: copies of folders at places below it ("" for none: left out), and
+    links to all else that the folder `beside` holds."""
+
+    copies: Mapping[str, str] = field(default_factory=dict)
+    beside: str = ""
+
+    def joined(self, more: Content) -> Content:
+        """Both in one folder. What says more of a place counts: a cache that is cold holds no results of tuning either."""
+        copies = {place: source or self.copies.get(place, "") for place, source in more.copies.items()}
+        return Content({**self.copies, **copies}, more.beside or self.beside)
+
+
+@dataclass(frozen=True)
 class Setting:
     """How one side had it. A variable or option that is None is removed; `options` hold the option's words, by name.
 
     `paths` go first on PYTHONPATH, `prefix` before the command. `resolved` is what the engine made of the options.
-    `by_hand` are paths of the machine with their values, which a person sets. `copies`: of a variable whose value is an
-    empty folder, the folder whose content it gets, and below what. `policy` is the memory policy that processes then
-    have, `packages` say from where each is imported.
+    `by_hand` are paths of the machine with their values, which a person sets. `content`: of a variable whose value is an
+    empty folder, what that holds. `policy` is the memory policy that processes then have, `packages` say from where each
+    is imported.
     """
 
     environment: Mapping[str, str | None] = field(default_factory=dict)
@@ -41,7 +55,7 @@ class Setting:
     cpus: str = ""
     resolved: Mapping[str, object] = field(default_factory=dict)
     by_hand: Mapping[str, Json] = field(default_factory=dict)
-    copies: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    content: Mapping[str, Content] = field(default_factory=dict)
     policy: str = ""
     packages: Mapping[str, str] = field(default_factory=dict)
 
@@ -98,12 +112,12 @@ class Commands:
 class State:
     """What one trial runs in: what it adds to the environment (None removes), and its commands.
 
-    `folders` are to be made for it, each with the folder whose content it gets, or empty.
+    `folders` are to be made for it, each with what it holds.
     """
 
     environment: Mapping[str, str | None]
     commands: Commands
-    folders: Mapping[str, str] = field(default_factory=dict)
+    folders: Mapping[str, Content] = field(default_factory=dict)
 
 
 def state(base: Commands, switches: Iterable[Switch], reverted: frozenset[str], empty: Path) -> State:
@@ -112,7 +126,7 @@ def state(base: Commands, switches: Iterable[Switch], reverted: frozenset[str], 
     `empty` is where folders are made that a switch wants empty; the caller makes them.
     """
     environment: dict[str, str | None] = {}
-    folders: dict[str, str] = {}
+    folders: dict[str, Content] = {}
     paths: list[str] = []
     prefix: tuple[str, ...] = ()
     words = list(base.server or base.benchmark)
@@ -122,8 +136,7 @@ def state(base: Commands, switches: Iterable[Switch], reverted: frozenset[str], 
             folder = str(empty / name.lower())
             environment[name] = value.replace(EMPTY_FOLDER, folder) if value is not None else None
             if value is not None and EMPTY_FOLDER in value:
-                source, below = setting.copies.get(name, ("", ""))
-                folders[f"{folder}/{below}" if source and below else folder] = source
+                folders[folder] = folders.get(folder, Content()).joined(setting.content.get(name, Content()))
         for option, wanted in setting.options.items():
             words = [*without_option(words, option), *(wanted or ())]
         paths += setting.paths

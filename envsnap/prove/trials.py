@@ -16,7 +16,7 @@ from envsnap.prove.effect import seen, without_effect
 from envsnap.prove.journal import NOT_BUILT, Journal, Record
 from envsnap.prove.levels import Level, Weigh, alone, below, seeds, switched
 from envsnap.prove.search import Problem, Result, Search, Trial
-from envsnap.prove.set_by_file import copy_into
+from envsnap.prove.set_by_file import fill
 from envsnap.prove.switches import Commands, State, Switch, state
 from envsnap.runs.columns import Columns
 from envsnap.runs.metrics import Better, Metric
@@ -244,10 +244,9 @@ def _hours(journal: Journal) -> float:
 
 def _make_folders(made: State) -> None:
     """The folders that variables of this state name. Raises: OSError."""
-    for folder, source in made.folders.items():
+    for folder, content in made.folders.items():
         Path(folder).mkdir(parents=True, exist_ok=True)
-        if source:
-            copy_into(Path(folder), source)
+        fill(Path(folder), content)
 
 
 def run_once(bench: Bench, made: State, journal: Journal, store: Store, say: Say) -> Run:

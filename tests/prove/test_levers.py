@@ -23,8 +23,8 @@ from envsnap.host import LiveHost
 from envsnap.prove import trees
 from envsnap.prove.effect import without_effect
 from envsnap.prove.levers import Sides, levers
-from envsnap.prove.set_by_file import copy_into
-from envsnap.prove.switches import Commands, Manual, Setting, Switch, options_of, state, without_option
+from envsnap.prove.set_by_file import fill
+from envsnap.prove.switches import Commands, Content, Manual, Setting, Switch, options_of, state, without_option
 from envsnap.reading import Json
 from tests.collectors.git_repo import Repo, isolate, section, wrapped_git
 from tests.explain import pairs
@@ -378,13 +378,48 @@ def test_tuning_results_are_copied_for_a_trial_while_they_are_still_there(tmp_pa
     made_ = state(Commands(("bench",)), [switch], frozenset({switch.id}), tmp_path / "empty")
     folder = made_.environment["TRITON_CACHE_DIR"]
     assert folder is not None
-    assert made_.folders == {folder: str(tmp_path / "one")}
-    copy_into(Path(folder), made_.folders[folder])
+    assert made_.folders == {folder: Content({"": str(tmp_path / "one")})}
+    Path(folder).mkdir(parents=True)
+    fill(Path(folder), made_.folders[folder])
     assert (Path(folder) / "kernel.autotune.json").read_text() == '"one"'
     (tmp_path / "one" / "kernel.autotune.json").write_text('"tuned anew"')
     switches, manual = made(tmp_path, *sides(ends[0], ends[1]))
     assert not switches
     assert "are not there any more" in next(iter(manual.values())).reason
+
+
+def test_one_of_sglangs_caches_is_put_apart_and_the_others_stay(tmp_path: Path) -> None:
+    """SGLANG_CACHE_DIR moves them all, and a trial is to differ in one."""
+    root, old = tmp_path / "sglang", tmp_path / "old"
+    tuned = "flashinfer/autotune/0.6/sm90/rank.json"
+    for file in (root / tuned, root / "flashinfer/kernels/k.so", root / "triton/k.cubin", old / "0.6/sm90/rank.json"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(file.parts[len(tmp_path.parts)])
+    kept: dict[str, Json] = {"cache[sglang].path": str(root), "cache[sglang/triton].warm": True}
+    name = "sglang/flashinfer_autotune"
+    then, now = (
+        {**kept, f"cache[{name}].path": str(place),
+         f"cache[{name}].tuned_sha256": tuned_hash(LiveHost(), name, str(place))}
+        for place in (old, root / "flashinfer/autotune")
+    )  # fmt: skip
+    switches, _ = made(tmp_path, *sides(then, {**now, "cache[sglang/triton].warm": False}))
+    every = frozenset(switches)
+
+    def trial(reverted: frozenset[str], folder: str) -> Path:
+        made_ = state(Commands(("bench",)), list(switches.values()), reverted, tmp_path / folder)
+        place = Path(str(made_.environment["SGLANG_CACHE_DIR"]))
+        place.mkdir(parents=True)
+        fill(place, made_.folders[str(place)])
+        return place
+
+    fast, slow = trial(every, "fast"), trial(frozenset(), "slow")
+    assert (fast / tuned).read_text() == "old"
+    assert (slow / tuned).read_text() == "sglang"
+    assert (fast / "triton/k.cubin").exists(), "it was warm on the fast side"
+    assert not (slow / "triton").exists()
+    assert (fast / "flashinfer/kernels").resolve() == root / "flashinfer/kernels"
+    (fast / tuned).write_text("tuned in a trial")
+    assert (root / tuned).read_text() == "sglang", "the user's own stay as they are"
 
 
 def test_a_package_of_another_version_counts_once_it_is_imported_from_its_folder(tmp_path: Path) -> None:
