@@ -76,7 +76,7 @@ def caches(changes: Sequence[Change], sides: Sides) -> Ends:
 
 
 def _moved_by(name: str, sides: Sides) -> tuple[str, str, str]:
-    """The variable that moves a cache, where the cache is below its value, and the folder that holds others beside it."""
+    """The variable that moves a cache, where that is below its value, and the folder that holds others beside it."""
     if name in TOOLS:
         variable, below = _first(TOOLS[name])
         return variable, below, ""

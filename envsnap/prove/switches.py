@@ -33,7 +33,7 @@ class Content:
     beside: str = ""
 
     def joined(self, more: Content) -> Content:
-        """Both in one folder. What says more of a place counts: a cache that is cold holds no results of tuning either."""
+        """Both in one folder. What says more of a place counts: a cold cache holds no results of tuning either."""
         copies = {place: source or self.copies.get(place, "") for place, source in more.copies.items()}
         return Content({**self.copies, **copies}, more.beside or self.beside)
 
@@ -43,9 +43,9 @@ class Setting:
     """How one side had it. A variable or option that is None is removed; `options` hold the option's words, by name.
 
     `paths` go first on PYTHONPATH, `prefix` before the command. `resolved` is what the engine made of the options.
-    `by_hand` are paths of the machine with their values, which a person sets. `content`: of a variable whose value is an
-    empty folder, what that holds. `policy` is the memory policy that processes then have, `packages` say from where each
-    is imported.
+    `by_hand` are paths of the machine with their values, which a person sets. `content`: of a variable whose value is
+    an empty folder, what that holds. `policy` is the memory policy that processes then have, `packages` say from where
+    each is imported.
     """
 
     environment: Mapping[str, str | None] = field(default_factory=dict)
