@@ -111,9 +111,12 @@ KEYS = (
     Key("record[].module_elsewhere[]", Type.STRING, Kind.IDENTITY,
         "File of a module that does not lie in its package, where its name says.", _CODE, 0.4, Lever.FILE),
     Key("record[].source_newer", Type.STRINGS, Kind.IDENTITY,
-        "Source files that were changed on disk after the worker was started, so that it may run what they no longer "
-        "hold.", (Effect.VALIDITY,), 0.3, None, "Restart the server."),
+        "Source files that were changed on disk after the worker was started: it runs what they no longer hold.", _CODE,
+        0.5, None, "Restart the server."),
     Key("record.code_reach", Type.OBJECT, Kind.VOLATILE,
         "Lines of the recorded source trees that ran in some worker, at start-up and while serving, with each worker's "
         "windows: a line that is in no complete window of any worker did not run in it."),
+    Key("record.code_time", Type.OBJECT, Kind.VOLATILE,
+        "Where the workers' time went while they served: by worker, how often its threads were looked at, and of each "
+        "line of the recorded source trees at how many looks a thread was in it, and at it as the innermost."),
 )  # fmt: skip

@@ -48,15 +48,15 @@ def collect(host: Host, scope: Scope) -> Readings:
     """Yield the readings."""
     if not scope.records:
         of_interest(host, scope)  # where nothing is, what looks into it need not be imported
-    from envsnap.workers import records
+    from envsnap.workers import records, stale_source
 
     found = records.read(host, scope)
     told: dict[str, dict[str, Json]] = {}
-    for record in found:
+    for record, changed in zip(found, stale_source.changed(host, found)):
         at = path_of("record[]", record.role)
         yield f"{at}.state", Value(record.state)
         if record.content:
-            for readings in (_itself(record), _environment(record), _settings(record), _code(record)):
+            for readings in (_itself(record), _environment(record), _settings(record), _code(record, changed)):
                 for name, reading in readings:
                     yield at + name, reading
             for name, reading in _engine(record.part("engine"), told):
@@ -64,6 +64,8 @@ def collect(host: Host, scope: Scope) -> Readings:
         else:
             yield f"{at}.moment", Unavailable(Why.ABSENT, record.reason)
     yield "record.code_reach", _reach(found)
+    if any(record.part("stacks").get("looks") for record in found):
+        yield "record.code_time", Value({record.role: _time(record.part("stacks")) for record in found})
 
 
 def _itself(record: Record) -> Readings:
@@ -133,9 +135,11 @@ def _news(what: str, found: dict[str, Json], told: dict[str, dict[str, Json]]) -
     return found if before is found else {name: value for name, value in found.items() if before.get(name) != value}
 
 
-def _code(record: Record) -> Readings:
+def _code(record: Record, changed: Sequence[str]) -> Readings:
     code = record.part("code")
-    yield from _present(code, {".module_count": "count", ".source_newer": "newer"})
+    yield from _present(code, {".module_count": "count"})
+    if isinstance(newer := code.get("newer"), list):
+        yield ".source_newer", Value(sorted({*map(str, newer), *changed}))
     recorded = tuple(f for f, _ in _first(code.get("files")))
     for name, package in _first(code.get("packages")):
         if not isinstance(package, dict) or not isinstance(origin := package.get("origin"), str):
@@ -171,6 +175,20 @@ def _reach(found: Sequence[Record]) -> Found:
     if len(files) > MAX_FILES:
         return Unavailable(Why.TOO_LARGE, f"more than {MAX_FILES} source files")
     return Value({"files": {f: _merged(windows) for f, windows in sorted(files.items())}, "workers": workers})
+
+
+def _time(stacks: dict[str, Json]) -> Json:
+    """{"looks", "files": {FILE: {LINE: [looks in it, looks at it]}}}; what is no such thing is left out."""
+    files = {
+        file: {line: counts for line, counts in _first(lines) if line.isdecimal() and _are_counts(counts)}
+        for file, lines in _first(stacks.get("files"), MAX_FILES)
+    }
+    looks = stacks.get("looks")
+    return {"looks": looks if type(looks) is int else 0, "files": files}
+
+
+def _are_counts(value: Json) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(type(n) is int and n >= 0 for n in value)
 
 
 def _merged(windows: dict[str, Any]) -> dict[str, Json]:

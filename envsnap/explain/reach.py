@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from envsnap.explain.code.contents import Outcome, Sides, compare
 from envsnap.explain.code.ran import Ran
 from envsnap.explain.code.revisions import Commit, Recorded, Revisions
+from envsnap.explain.code.spent import Spent
 from envsnap.explain.code.tree_files import WITHOUT_EFFECT, Role, package_of, role_of, tuned_for
 from envsnap.explain.code.verdicts import Judged, Verdict, combined
 from envsnap.explain.story import Facts
@@ -60,7 +61,8 @@ class CommitReach:
 class RepositoryReach:
     """A repository that differs. `whole`: all that differs is among `files`, so that they can acquit all of it.
 
-    `notes` say what is not known. `watched`: what the slow run came to while it served is known.
+    `notes` say what is not known. `watched`: what the slow run came to while it served is known. `looks`: how often it
+    was looked at where each of its workers was.
     """
 
     name: str
@@ -69,6 +71,7 @@ class RepositoryReach:
     whole: bool
     notes: tuple[str, ...] = ()
     watched: bool = False
+    looks: int = 0
 
     @property
     def innocent(self) -> bool:
@@ -89,7 +92,8 @@ class _Repository:
     def __init__(self, fast: Facts, slow: Facts, name: str, host: Host | None) -> None:
         self.name = name
         recorded = Recorded.of(fast, name), Recorded.of(slow, name)
-        self.sides = Sides((fast, slow), recorded, (Ran(fast), Ran(slow)), Revisions(*recorded, host))
+        spent = Spent(fast), Spent(slow)
+        self.sides = Sides((fast, slow), recorded, (Ran(fast), Ran(slow)), spent, Revisions(*recorded, host))
         self.revisions = self.sides.revisions
 
     def reach(self) -> RepositoryReach | None:
@@ -99,7 +103,9 @@ class _Repository:
         notes = tuple(self._notes())
         ordered = sorted(files.values(), key=lambda f: (f.innocent, f.path))
         watched = not self.sides.ran[1].why
-        return RepositoryReach(self.name, tuple(ordered), tuple(self._commits(files)), not notes, notes, watched)
+        looks = self.sides.spent[1].looks
+        commits = tuple(self._commits(files))
+        return RepositoryReach(self.name, tuple(ordered), commits, not notes, notes, watched, looks)
 
     def _files(self) -> dict[str, FileReach]:
         settled = {path: self._by_name(path) for path in sorted(self.revisions.paths)}

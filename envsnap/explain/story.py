@@ -158,13 +158,21 @@ class View:
 
 
 def _setting(facts: Facts) -> Setting:
-    runs, setting = facts.side.runs, setting_of(facts.snapshot)
+    setting = setting_of(facts.snapshot)
     return replace(
         setting,
-        concurrency=concurrency_of(runs[0].request) if runs else None,
+        concurrency=_concurrency(facts),
         # NOTE: what was accepted was drafted, whatever is known of the arguments.
         speculative=True if _accepted(facts) else setting.speculative,
     )
+
+
+def _concurrency(facts: Facts) -> int | None:
+    """How many requests were under way at once: as the benchmark says, else one where no step had more."""
+    runs = facts.side.runs
+    asked = concurrency_of(runs[0].request) if runs else None
+    steps = facts.get("during.server.decode_batch_mean_count")
+    return 1 if asked is None and isinstance(steps, (int, float)) and 0 < steps <= 1 else asked
 
 
 def _accepted(facts: Facts) -> bool:

@@ -37,6 +37,7 @@ def record(recorder: Recorder) -> tuple[str, bytes]:
         "engine": lambda: cleaner.clean(plain(recorder.engine())),
         "code": lambda: recorder.code.loaded(recorder.loaded_at_start),
         "reach": recorder.reach.found,
+        "stacks": recorder.stacks.found,
     }
     for name, read in parts.items():
         try:
@@ -61,7 +62,8 @@ def state(recorder: Recorder) -> Any:
         engine = recorder.engine()
     except Exception as error:
         engine = {"failed": describe(error)}
-    return environment.views(), len(sys.modules), recorder.reach.count, engine, recorder.ready_at, process.title()
+    seen = recorder.reach.count, recorder.stacks.told
+    return environment.views(), len(sys.modules), seen, engine, recorder.ready_at, process.title()
 
 
 def _frame(recorder: Recorder) -> dict[str, Any]:
@@ -86,7 +88,7 @@ def _file_name(content: dict[str, Any]) -> str:
 
 def _dump(content: dict[str, Any]) -> bytes:
     data = json.dumps(content, separators=(",", ":")).encode("ascii")
-    for bulky in ("reach", "code"):
+    for bulky in ("stacks", "reach", "code"):
         if len(data) > files.MAX_BYTES and bulky in content:
             del content[bulky]
             content["failed"][bulky] = "left out, since the record would have been too large"

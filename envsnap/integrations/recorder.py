@@ -26,6 +26,7 @@ from envsnap.integrations.code import Code
 from envsnap.integrations.plain import describe
 from envsnap.integrations.process import is_spawned
 from envsnap.integrations.reach import Reach
+from envsnap.integrations.stacks import Stacks
 from envsnap.integrations.trees import Trees
 
 SETTLE_SECONDS = 10.0
@@ -52,6 +53,7 @@ class Recorder:
         self.own_thread: dict[str, Any] = {}
         self.trees = Trees(os.environ.get("ENVSNAP_RECORD_CODE", ""))
         self.reach = Reach(self.trees)
+        self.stacks = Stacks(self.trees)
         self.code = Code(self.trees)
         self.loaded_at_start: Set[str] = frozenset()
         self.cleaner: Any = None
@@ -97,6 +99,7 @@ class Recorder:
                 if self.always or self.ready_at is not None:
                     self._write()
                 self.reach.stop()
+                self.stacks.stop()
             except Exception:
                 pass
             finally:
@@ -118,6 +121,7 @@ class Recorder:
             self.ready_at, self.ready_by = time.time(), by
             self.loaded_at_start = frozenset(sys.modules)
             self.reach.serving()
+            self.stacks.serving()
 
     def _run(self) -> None:
         wait = self.settle_seconds

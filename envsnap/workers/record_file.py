@@ -38,6 +38,8 @@ class Record:
     age_seconds: float | None = None
     seen_from_outside: bool = False
     """Whether the process's live environment could be read without it."""
+    root: str = ""
+    """Where its files are found from here: in front of their names, for a process in another mount namespace."""
 
     def part(self, name: str) -> dict[str, Any]:
         """A part of the content; empty where it is missing or no object."""

@@ -107,25 +107,32 @@ def _running(host: Host, expected: Sequence[_Expected]) -> list[Record]:
         proc = f"/proc/{one.process.pid}"
         requests += [["link", f"{proc}/ns/mnt"], ["link", f"{proc}/cwd"], ["read", f"{proc}/status"]]
     own, uptime, *answers = host.found(requests)
-    places = [_place(one, own, *answers[3 * n : 3 * n + 2]) for n, one in enumerate(expected)]
+    roots = [_root(one, own, answers[3 * n]) for n, one in enumerate(expected)]
+    places = [root + _place(one, answers[3 * n + 1]) for n, (one, root) in enumerate(zip(expected, roots))]
     statuses = [_status(answer) for answer in answers[2::3]]
     listed = dict(zip(dict.fromkeys(places), host.found([["list", place] for place in dict.fromkeys(places)])))
     files = [_file(one.process, status, listed[p]) for one, status, p in zip(expected, statuses, places)]
     paths = [f"{place}/{name}" for place, name in zip(places, files) if name]
     answers_by_path = dict(zip(paths, contents(host, paths)))
-    return [
+    made = [
         _record(host, one, status, uptime, _why_not(place, listed[place]), answers_by_path.get(f"{place}/{name}"))
         for one, status, place, name in zip(expected, statuses, places, files)
     ]
+    return [replace(record, root=root) for record, root in zip(made, roots)]
 
 
-def _place(one: _Expected, own: Found, namespace: Found, cwd: Found) -> str:
-    """Where the process's directory is for us: a container's is found below its own root."""
+def _root(one: _Expected, own: Found, namespace: Found) -> str:
+    """What stands before the process's file names for us: a container's are found below its own root."""
+    elsewhere = isinstance(namespace, Value) and isinstance(own, Value) and namespace != own
+    return f"/proc/{one.process.pid}/root" if elsewhere else ""
+
+
+def _place(one: _Expected, cwd: Found) -> str:
+    """The process's directory of records, as it names it."""
     directory = one.directory
     if not directory.startswith("/"):
         directory = posixpath.join(str(cwd.value) if isinstance(cwd, Value) else "/", directory)
-    elsewhere = isinstance(namespace, Value) and isinstance(own, Value) and namespace != own
-    return (f"/proc/{one.process.pid}/root" if elsewhere else "") + posixpath.normpath(directory)
+    return posixpath.normpath(directory)
 
 
 def _status(answer: Found) -> dict[str, list[str]]:

@@ -22,7 +22,7 @@ from envsnap.workers import records
 from envsnap.workers.census import Census
 from envsnap.workers.live_env import Environment
 from envsnap.workers.record_file import Record
-from envsnap.workers.records import _Expected, _expected, _file, _place
+from envsnap.workers.records import _Expected, _expected, _file, _place, _root
 from envsnap.workers.tree import Process
 from tests.fakes import FakeHost
 from tests.integrations.recording import QUICK, environment, wait_for
@@ -282,10 +282,10 @@ def process(pid: int = 4000, start_ticks: int = 77) -> Process:
 def test_in_a_container_the_directory_lies_below_its_root_and_its_number_is_its_own() -> None:
     one = _Expected(process(), "main", "/records/", True)
     own, theirs, cwd = Value("mnt:[1]"), Value("mnt:[2]"), Value("/app")
-    assert _place(one, own, theirs, cwd) == "/proc/4000/root/records"
-    assert _place(one, own, own, cwd) == "/records"
-    assert _place(one, own, Unavailable(Why.DENIED), cwd) == "/records"
-    assert _place(_Expected(process(), "main", "here", True), own, theirs, cwd) == "/proc/4000/root/app/here"
+    assert _root(one, own, theirs) == "/proc/4000/root"
+    assert _root(one, own, own) == _root(one, own, Unavailable(Why.DENIED)) == ""
+    assert _place(one, cwd) == "/records"
+    assert _place(_Expected(process(), "main", "here", True), cwd) == "/app/here"
     listing = Value(["redaction.key", "main-4000-1.json", "a-1-77.json", "scheduler_TP0-12-77.json"])
     assert _file(process(), {"NSpid": ["4000", "12"]}, listing) == "scheduler_TP0-12-77.json"
     assert _file(process(), {}, listing) == ""
@@ -407,10 +407,22 @@ def test_what_ran_in_any_worker_is_put_together_and_each_workers_windows_are_kep
     assert found["workers"]["late"] == {"state": "missing", "reason": "it does not exist", "windows": {}}
 
 
+def test_where_time_went_is_kept_by_worker() -> None:
+    files = {"/w/a.py": {"7": [80, 60], "9": [20, 0], "x": [1, 1], "10": 3, "11": [True, 1], "12": [-1, 0]}}
+    found = told(record("scheduler", stacks={"looks": 100, "files": files}), record("main"))
+    assert found["record.code_time"] == {
+        "scheduler": {"looks": 100, "files": {"/w/a.py": {"7": [80, 60], "9": [20, 0]}}},
+        "main": {"looks": 0, "files": {}},
+    }
+    assert "record.code_time" not in told(record("scheduler", stacks={"looks": 0, "files": {}}))
+
+
 def test_garbage_in_every_part_costs_at_most_its_own_readings(silent: tuple[int, Path]) -> None:
-    parts = ("environment", "engine", "torch", "python", "code", "reach", "failed", "moment", "ready_by", "cpu_seconds")
+    parts = ("environment", "engine", "torch", "python", "code", "reach", "stacks", "failed", "moment", "ready_by",
+             "cpu_seconds")  # fmt: skip
     inner = ("values", "differs", "libc", "packages", "files", "elsewhere", "server_args", "typed_args", "ranks",
-             "graph_batch_sizes", "resolved_by", "flags", "windows", "newer", "version", "gc_thresholds")  # fmt: skip
+             "graph_batch_sizes", "resolved_by", "flags", "windows", "looks", "newer", "version",
+             "gc_thresholds")  # fmt: skip
     garbage: Any
     for garbage in (5, "x", [], [[]], {"": 1}, {"a": None}, {"a": {"b": [1, "x", None]}}, True, None):
         for shape in (garbage, dict.fromkeys(inner, garbage)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import shutil
 import sys
@@ -14,10 +15,14 @@ from typing import Any
 import pytest
 
 from envsnap.capture import capture
+from envsnap.diff import diff
 from envsnap.explain import Side
 from envsnap.explain.code import ran
 from envsnap.explain.reach import FileReach, RepositoryReach, Verdict, repositories
-from envsnap.explain.story import Facts
+from envsnap.explain.stories import code_that_ran
+from envsnap.explain.story import Clue, Facts, View
+from envsnap.explain.symptom import Symptom
+from envsnap.explain.weights import FAIR, STRONG, WEAK
 from envsnap.host import LiveHost
 from envsnap.reading import Json
 from envsnap.scope import Scope
@@ -584,3 +589,66 @@ def _recorded(repo: Repo, name: str) -> Facts:
     assert run(str(repo.root / "serve.py"), env).returncode == 0
     taken = capture(Scope(records=str(directory)), LiveHost(), only=["worker_record"])
     return Facts(Side(replace(taken, sections={**taken.sections, "git": section(repo.root)})))
+
+
+# -- where time went ------------------------------------------------------------------------------------------------
+
+
+def spent(repo: Repo, looks: int, lines: Mapping[int, tuple[int, int]]) -> dict[str, Json]:
+    """Two ranks at the module's lines: line -> looks in it, looks at it."""
+    where = str(repo.root / "engine/attention.py")
+    held: Json = {"looks": looks, "files": {where: {str(line): list(counts) for line, counts in lines.items()}}}
+    unwatched = {"reason": "needs Python 3.12 or later", "windows": {}}
+    return {**reach(repo, {"engine/attention.py": ""}, **unwatched),
+            "record.code_time": dict.fromkeys(("scheduler_TP0", "scheduler_TP1", "detokenizer"), held)}  # fmt: skip
+
+
+def time_clues(fast: Facts, slow: Facts, slowdown: float) -> list[tuple[float, str]]:
+    changes = diff(fast.snapshot, slow.snapshot).changes
+    found = code_that_ran.tell(View(fast, slow, changes, Symptom(slowdown=slowdown, terms={"step_time": slowdown})))
+    return [(f.weight, f.text) for f in found if isinstance(f, Clue) and "The slow run spent" in f.text]
+
+
+def test_new_lines_that_take_as_much_as_was_lost_are_the_cause(repo: Repo) -> None:
+    fast = facts(repo, spent(repo, 300, {8: (290, 100)}))
+    edited(repo, "    scores = q * k\n", "    scores = q * k\n    scores = checked(scores)\n")
+    slow = facts(repo, spent(repo, 400, {9: (390, 70), 8: (140, 0)}))
+    [(weight, text)] = time_clues(fast, slow, math.log(1.5))
+    assert weight == STRONG
+    assert text == (
+        "The slow run spent 35% of its time (400 looks) in what differs, most in attend (engine/attention.py:8); the "
+        "slowdown is 33% of it."
+    )
+    [(small, _)] = time_clues(fast, facts(repo, spent(repo, 400, {8: (30, 0)})), math.log(1.5))
+    assert small == FAIR
+    [(none, text)] = time_clues(fast, facts(repo, spent(repo, 400, {9: (390, 70)})), math.log(1.5))
+    assert (none, "next to no time" in text) == (-WEAK, True)
+
+
+def test_a_line_that_holds_all_the_rest_is_not_blamed_for_what_it_calls(repo: Repo) -> None:
+    """The event loop's own call takes all the time before and after."""
+    fast = facts(repo, spent(repo, 300, {7: (300, 3)}))
+    edited(repo, "scores = q * k", "scores = q * k * 1")
+    slow = facts(repo, spent(repo, 400, {7: (400, 4)}))
+    [(weight, text)] = time_clues(fast, slow, math.log(1.5))
+    assert weight == -WEAK
+    assert "next to no time" in text
+
+
+def test_a_changed_line_is_judged_by_what_it_took_before(repo: Repo) -> None:
+    fast = facts(repo, spent(repo, 300, {7: (60, 60)}))
+    edited(repo, "scores = q * k", "scores = slow_product(q, k)")
+    slow = facts(repo, spent(repo, 400, {7: (188, 188)}))
+    [(weight, text)] = time_clues(fast, slow, math.log(1.5))
+    assert weight == STRONG
+    assert "spent 34% of its time" in text  # 188/400 - 60/300 of two thirds
+    unknown = facts(repo, spent(repo, 20, {7: (10, 10)}))
+    assert time_clues(fast, unknown, math.log(1.5)) == [], "20 looks tell nothing"
+    assert time_clues(fast, slow, 0.01) == [], "nothing slowed"
+
+
+def test_time_in_another_content_than_is_recorded_counts_for_nothing(repo: Repo) -> None:
+    fast = facts(repo, spent(repo, 300, {7: (60, 60)}))
+    stale = spent(repo, 400, {7: (188, 188)})
+    edited(repo, "scores = q * k", "scores = slow_product(q, k)")
+    assert time_clues(fast, facts(repo, stale), math.log(1.5)) == []

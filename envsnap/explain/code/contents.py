@@ -15,6 +15,7 @@ from envsnap.explain.code.known_state import state_of
 from envsnap.explain.code.ran import Ran
 from envsnap.explain.code.revisions import Recorded, Revisions, Version
 from envsnap.explain.code.running import Oracle
+from envsnap.explain.code.spent import Spent
 from envsnap.explain.code.syntax import IMPORTS
 from envsnap.explain.code.verdicts import Judged, Sight, Verdict, combined, judge
 from envsnap.explain.story import Facts
@@ -35,11 +36,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Sides:
-    """A repository's two states, and what ran in each; the fast one first."""
+    """A repository's two states, what ran in each and where time went; the fast one first."""
 
     facts: tuple[Facts, Facts]
     recorded: tuple[Recorded, Recorded]
     ran: tuple[Ran, Ran]
+    spent: tuple[Spent, Spent]
     revisions: Revisions
 
     @property
@@ -104,18 +106,20 @@ def _sight(sides: Sides, side: int, path: str, version: Version, source: Source 
     ran, root = sides.ran[side], sides.recorded[side].root
     imported = ran.imported(root, path)
     lines, why = ran.lines(root, path), ran.why
-    if lines is not None and _is_another(version, ran.blob(root, path)):
-        lines, why = None, "the workers imported another content of it than was recorded"
+    time = sides.spent[side].lines(f"{root}/{path}") if sides.spent[side].looks else None
+    if _is_another(version, ran.blob(root, path)):
+        lines, time = None, None
+        why = "the workers imported another content of it than was recorded"
     tree = source.tree if source else ast.Module([], [])
     seen = lines.start_up if lines else frozenset()
     from_start = lines is not None and (lines.whole or any(s.lineno in seen for s in tree.body))
-    return Sight(Oracle(lines, state, tree, imports=bool(imported)), imported, why, from_start)
+    return Sight(Oracle(lines, state, tree, imports=bool(imported)), imported, why, from_start, time)
 
 
 def _blind(sight: Sight) -> Sight:
     """The same side where it is not known which lines of it are meant."""
     why = sight.why or "it is not known where that stands in its version of the file"
-    return replace(sight, oracle=replace(sight.oracle, lines=None), why=why)
+    return replace(sight, oracle=replace(sight.oracle, lines=None), why=why, time=None)
 
 
 def _is_same(versions: tuple[Version, Version]) -> bool:

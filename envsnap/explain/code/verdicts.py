@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from envsnap.explain.code.conditions import truth
 from envsnap.explain.code.edits import Edit, Guard, Part, Where
 from envsnap.explain.code.running import Oracle, Runs, compiled_in, function_ran, runs
+from envsnap.explain.code.spent import Time
 from envsnap.explain.code.syntax import FUNCTIONS, head_lines
 from envsnap.wording import clip
 
@@ -28,13 +29,15 @@ class Verdict(str, Enum):
 class Sight:
     """What is known of one side's run of one file. `why`: why not seeing a line proves nothing, empty where it does.
 
-    `imported` is None where not known. `from_start`: what ran at start-up was watched from before the import.
+    `imported` is None where not known. `from_start`: what ran at start-up was watched from before the import. `time`
+    went into a line; None where that is not known.
     """
 
     oracle: Oracle
     imported: bool | None
     why: str = ""
     from_start: bool = True
+    time: Mapping[int, Time] | None = None
 
     @property
     def exact(self) -> bool:
@@ -51,7 +54,8 @@ class Sight:
 class Judged:
     """An edit with its verdict. `innocent`: undoing it would change nothing. `quiet`: it did not run while serving.
 
-    `reason` is a clause: "no worker of the slow run came to it".
+    `reason` is a clause: "no worker of the slow run came to it". `time` is what the fast run spent in the old lines and
+    the slow run in the new ones; None where not known.
     """
 
     function: str
@@ -63,6 +67,7 @@ class Judged:
     quiet: bool = False
     serving: bool = False
     """Whether some of it was seen to run while serving."""
+    time: tuple[Time, Time] | None = None
 
 
 @dataclass(frozen=True)
@@ -79,9 +84,20 @@ def judge(edit: Edit, fast: Sight, slow: Sight) -> Judged:
     """Join an edit with what ran."""
     said = _verdict(edit, fast, slow)
     serving = any(_seen_serving(s, slow.oracle) for s in edit.new.statements)
+    then, now = _time(edit.old.lines, fast), _time(edit.new.lines, slow)
     return Judged(
-        edit.function, edit.old.lines, edit.new.lines, said.verdict, said.innocent, said.reason, said.quiet, serving
-    )
+        edit.function, edit.old.lines, edit.new.lines, said.verdict, said.innocent, said.reason, said.quiet, serving,
+        None if then is None or now is None else (then, now),
+    )  # fmt: skip
+
+
+def _time(lines: tuple[int, int] | None, sight: Sight) -> Time | None:
+    """The time in some lines; None where that is not known."""
+    if lines is None:
+        return Time()
+    if sight.time is None:
+        return None
+    return sum((time for line, time in sight.time.items() if lines[0] <= line <= lines[1]), Time())
 
 
 def _verdict(edit: Edit, fast: Sight, slow: Sight) -> _Said:

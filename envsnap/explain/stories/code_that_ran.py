@@ -3,17 +3,21 @@
 A pull changes hundreds of files, a patch some lines; what no worker imported, called or came to cannot have made a
 run slower, however much it looks like it. Each commit and each changed file is joined with the lines that ran, at
 start-up and while serving, and with the conditions around it. What is behind a condition that was off, and what
-differs in comments alone, is ruled out; what ran is named. Needs workers that recorded themselves (`envsnap
-record`, Python 3.12); without that, conditions and file names alone are used.
+differs in comments alone, is ruled out; what ran is named, and how much of the time was spent in it. Needs workers that
+recorded themselves (ENVSNAP_RECORD; which lines ran takes Python 3.12); without that, conditions and file names alone
+are used.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from envsnap.change import Change
+from envsnap.explain.code.spent import Time
 from envsnap.explain.reach import CommitReach, FileReach, Judged, RepositoryReach, Verdict, repositories
 from envsnap.explain.story import Clue, Finding, Innocent, View
+from envsnap.explain.symptom import NOTICED
 from envsnap.explain.weights import FAIR, STRONG, WEAK
 from envsnap.host import LiveHost
 from envsnap.keys import instances_of, path_of, pattern_of
@@ -22,6 +26,8 @@ from envsnap.wording import clip, plural
 CODE = "code_that_ran"
 NEEDS = ("repo[].head",)
 
+_NEW = 0.01
+"""Time in the old lines up to which what the new ones call is new with them."""
 _SHOWN = 8
 """Commits, and functions, that are told one by one."""
 _CODE = ("repo[].head", "repo[].tree_id", "repo[].patch", "repo[].patch_truncated", "repo[].changed[].blob",
@@ -36,7 +42,12 @@ def tell(view: View) -> Iterator[Finding]:
     for reach in repositories(view.fast, view.slow, LiveHost()):
         changes = [c for c in held if instances_of(c.path)[0] == reach.name]
         if changes:
-            yield from _of_repository(reach, changes)
+            timed = list(_time(reach, view.symptom.slowdown, changes))
+            yield from timed
+            told = any(clue.weight > 0 for clue in timed)  # NOTE: then nobody wants to hear that it is not known
+            yield from (
+                f for f in _of_repository(reach, changes) if not (told and isinstance(f, Clue) and not f.weight)
+            )
 
 
 def _of_repository(reach: RepositoryReach, changes: Sequence[Change]) -> Iterator[Finding]:
@@ -62,6 +73,33 @@ def _of_repository(reach: RepositoryReach, changes: Sequence[Change]) -> Iterato
         yield Clue(f"Of {reach.name}, {'; '.join(reach.notes)}.", 0.0, code)
     else:
         yield Clue(f"Which of what differs in {reach.name} ran is not known: {guilty[0].reason}.", 0.0, code)
+
+
+def _time(reach: RepositoryReach, slowdown: float | None, changes: Sequence[Change]) -> Iterator[Clue]:
+    """What the changed lines take of the time against what the slowdown is."""
+    timed = [(f, e) for f in reach.files for e in f.edits if not e.innocent and e.time is not None]
+    if not timed or not slowdown or slowdown < NOTICED:
+        return
+    lost = 1 - math.exp(-slowdown)
+    taken = [(_taken(*e.time, lost), _place(f, e)) for f, e in timed if e.time]
+    took, (_, most) = sum(share for share, _ in taken), max(taken)
+    code = tuple(c for c in changes if pattern_of(c.path) in _CODE)
+    text = f"The slow run spent {max(0.0, took):.0%} of its time ({reach.looks} looks) in what differs, most in {most}"
+    if took >= 0.5 * lost:
+        yield Clue(f"{text}; the slowdown is {lost:.0%} of it.", STRONG, code)
+    elif took >= 0.15 * lost:
+        yield Clue(f"{text}; the slowdown is {lost:.0%} of it.", FAIR, code)
+    elif reach.looks * lost >= 30 and took < 0.05 * lost:
+        # NOTE: little, since a line that takes no time may make others take it.
+        yield Clue(f"The slow run spent next to no time ({reach.looks} looks) in what differs.", -WEAK, code)
+
+
+def _taken(then: Time, now: Time, lost: float) -> float:
+    """What an edit takes more than before, as a share of the slow run's time."""
+    if then.inside < _NEW:
+        return now.inside
+    # NOTE: what a line that was there before calls may have become slower by itself.
+    return now.at - then.at * (1 - lost)
 
 
 def _commits(commits: Sequence[CommitReach]) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from envsnap.change import Change
 from envsnap.explain.stories._look import package_changes
 from envsnap.explain.story import Clue, Facts, Finding, View
 from envsnap.explain.weights import STRONG, WEAK
-from envsnap.keys import instances_of
+from envsnap.keys import instances_of, path_of
 
 CODE = "imported_source"
 NEEDS = ("record[].package_hash[]",)
@@ -29,17 +29,28 @@ def tell(view: View) -> Iterator[Finding]:
     for change in view.changed(*_CONTENT):
         repositories.setdefault(instances_of(change.path)[0], []).append(change)
     for name, changes in repositories.items():
-        match _same(view, name.rsplit("/", 1)[-1]):
-            case True:
-                text = f"The source that the ranks imported of {name} is the same on both sides."
-                yield Clue(text, -STRONG, tuple(changes))
-            case False:
-                yield Clue(f"The ranks imported other source of {name}.", WEAK, tuple(changes))
+        told = {same for module in _modules(view, name) if (same := _same(view, module)) is not None}
+        if False in told:
+            yield Clue(f"The ranks imported other source of {name}.", WEAK, tuple(changes))
+        elif told:
+            text = f"The source that the ranks imported of {name} is the same on both sides."
+            yield Clue(text, -STRONG, tuple(changes))
     for change in package_changes(view, "*"):
         name = instances_of(change.path)[0]
         # NOTE: compiled code of it may be another all the same.
         if change.path.endswith("].version") and _same(view, _MODULES.get(name, name)):
             yield Clue(f"The source that the ranks imported of {name} is the same on both sides.", -WEAK, (change,))
+
+
+def _modules(view: View, repository: str) -> set[str]:
+    """The packages that the ranks imported from a repository on either side; by its name where no place is known."""
+    found = set()
+    for facts in view.sides:
+        root = facts.get(path_of("repo[].root", repository))
+        for path, origin in facts.values("record[].package_origin[]").items():
+            if isinstance(root, str) and f"{origin}/".startswith(f"{root}/"):
+                found.add(instances_of(path)[1])
+    return found or {repository.rsplit("/", 1)[-1]}
 
 
 def _same(view: View, name: str) -> bool | None:

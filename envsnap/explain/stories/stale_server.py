@@ -8,13 +8,16 @@ slow side's server was started before the change, it does not have it. The other
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from datetime import datetime
 
 from envsnap.change import Change
+from envsnap.explain.code.ran import Ran
+from envsnap.explain.explanation import Evidence
 from envsnap.explain.ranks import ranks
 from envsnap.explain.stories._look import of_pattern
-from envsnap.explain.story import Clue, Facts, Finding, Innocent, View
+from envsnap.explain.story import Clue, Facts, Finding, Innocent, Together, View, after
 from envsnap.explain.weights import FAIR, STRONG
 from envsnap.keys import instances_of, pattern_of
 from envsnap.reading import Json
@@ -26,6 +29,8 @@ _LOADED_AT_START = ("repo[", "package[", "conda[", "python.", "packages.", "libr
                     "nccl.conf[", "inherited.", "limits.")  # fmt: skip
 """What a process took when it was started, whatever stands there now. What workers have mapped is seen by itself."""
 _OPTIONS = ("launch_command", ".argv")
+_SHOWN = 3
+"""Files that are named."""
 
 
 def tell(view: View) -> Iterator[Finding]:
@@ -43,9 +48,10 @@ def tell(view: View) -> Iterator[Finding]:
             )
         return
     yield from _older(view, started[1], held)
-    newer = view.changed("record[].source_newer", "worker[].library[].replaced", "worker[].executable_replaced")
-    if newer:
-        yield Clue("Files were changed under a running server: it runs what they no longer hold.", FAIR, tuple(newer))
+    yield from _changed_under_it(view)
+    replaced = view.changed("worker[].library[].replaced", "worker[].executable_replaced")
+    if replaced:
+        yield Clue("Files were replaced under a running server: it runs what was there before.", FAIR, tuple(replaced))
     yield from _left_over(view, started)
 
 
@@ -76,6 +82,38 @@ def _older(view: View, started: float, held: list[Change]) -> Iterator[Finding]:
                 -STRONG,
                 tuple(commits),
             )
+
+
+def _changed_under_it(view: View) -> Iterator[Finding]:
+    """Source files that hold something else than the slow side's workers have loaded."""
+    newer = [c for c in view.changed("record[].source_newer") if after(c)]
+    files = list(dict.fromkeys(str(file) for c in newer for file in after(c) or ()))
+    if not files:
+        return
+    loaded = [Ran(facts).blobs for facts in view.sides]
+    known = [file for file in files if all(file in blobs for blobs in loaded)]
+    others = [file for file in known if loaded[0][file] != loaded[1][file]]
+    names = _named(others or files)
+    if known == files and not others:
+        reason = "both sides' workers had loaded the same of it"
+        yield Innocent(f"{names}, changed under the server", reason, tuple(newer))
+        return
+    text = f"It runs what {names} held when it was started, which is not what lies there now."
+    evidence = [Evidence(text, FAIR)]
+    if others:
+        evidence = [Evidence(f"{text} The fast side's workers had loaded another content.", STRONG)]
+    yield Together(
+        f"a server that is older than its code: {names}",
+        "A process keeps the code that it was started with, whatever is checked out, pulled or edited meanwhile.",
+        tuple(newer),
+        newer[0].key.effects,
+        tuple(evidence),
+    )
+
+
+def _named(files: list[str]) -> str:
+    more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
+    return ", ".join(posixpath.basename(file) for file in files[:_SHOWN]) + more
 
 
 def _left_over(view: View, started: list[float | None]) -> Iterator[Finding]:
