@@ -42,17 +42,6 @@ def test_a_block_holds_every_plant_once_and_the_usual_state(bench: str) -> None:
         assert {task.ranks for task in found} == {p.ranks for p in plants}
 
 
-@pytest.mark.parametrize("size", [1, 4])
-def test_parcels_hold_the_same_plants_each_with_a_usual_state_of_its_own(size: int) -> None:
-    parcels = groups_of(H200, size)
-    assert sorted(p.id for plants in parcels.values() for p in plants) == sorted(p.id for p in plants_of(H200))
-    assert max(map(len, parcels.values())) == size
-    for group, plants in parcels.items():
-        (alike,) = {(p.ranks, p.simulated) for p in plants}
-        assert (Task(0, group, ()).ranks, Task(0, group, ()).simulated) == alike
-        assert sum(BASELINE in task.plants for task in tasks(0, H200, group, plants)) == 1
-
-
 def test_acceptance_by_merit_has_a_usual_state_of_its_own() -> None:
     groups = groups_of(H200)
     merit = {p.id for group, plants in groups.items() if not Task(0, group, ()).simulated for p in plants}

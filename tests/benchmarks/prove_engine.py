@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tests.benchmarks.planted import states
 from tests.engine import bench
 from tests.engine.checkout import Checkout, Edit
 from tests.engine.environment import Engine, find, variables
@@ -52,21 +53,11 @@ COMMITS: tuple[Edit, ...] = (
     Edit("Locally: a note", "sglang/utils.py", "", "# Local note.\n", committed=False),
 )
 
-# Eleven states beside the code: a variable or option, as the fast and as the slow side has it.
-INNOCENT: tuple[tuple[str, str | None, str | None], ...] = (
-    ("TOKENIZERS_PARALLELISM", "false", "true"),
-    ("NCCL_DEBUG", "WARN", None),
-    ("NCCL_PROTO", "LL", "Simple"),
-    ("HF_HUB_DISABLE_TELEMETRY", "1", None),
-    ("PYTHONHASHSEED", "0", "1"),
-    ("SGLANG_LOGGER_LEVEL_OF_MINE", "1", "2"),
-    ("CUDA_MODULE_LOADING", "LAZY", "EAGER"),
-    ("--max-running-requests", "8", "16"),
-    ("--schedule-conservativeness", "1.0", "0.9"),
-)
+# With one below, eleven states beside the code.
+INNOCENT = (*states.INNOCENT, ("CUDA_MODULE_LOADING", "LAZY", "EAGER"))
 # What matters where it is planted, and what stands in its place elsewhere.
-VARIABLE = ("PYTHONMALLOC", None, "debug"), ("MALLOC_OF_MINE", None, "debug")
-ARGUMENT = ("--decode-log-interval", "1000", "1"), ("--decode-log-interval", "1000", "999")
+VARIABLE = ("PYTHONMALLOC", None, "debug"), states.MALLOC
+ARGUMENT = ("--decode-log-interval", "1000", "1"), states.LOG_INTERVAL
 
 
 class Session:
@@ -108,16 +99,8 @@ class Session:
 
     def states(self, slow: bool) -> tuple[dict[str, str], list[str]]:
         """Variables and options of a side."""
-        variables_: dict[str, str] = {}
-        options: list[str] = []
         matter = [VARIABLE["variable" not in self.planted], ARGUMENT["argument" not in self.planted]]
-        for name, *pair in (*INNOCENT, *matter):
-            value = pair[slow]
-            if value is not None and name.startswith("--"):
-                options += [name, value]
-            elif value is not None:
-                variables_[name] = value
-        return variables_, options
+        return states.of_side((*INNOCENT, *matter), slow)
 
     def given(self, slow: bool) -> dict[str, str]:
         paths = f"{self.checkout.path}:{self.folder / 'installed'}:{ROOT}"

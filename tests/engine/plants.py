@@ -160,7 +160,9 @@ PLANTS: tuple[Plant, ...] = (
     Plant("nothing-again", "nothing at all, once more", _both(Lever()), idle=True),
     Plant("prefix-warm", "the prompts are in the prefix cache", _both(Lever(again=True)),
         (r'server\[.*\]\.metric\[.*(cache|cached).*\]', r"during\.server.*cache.*", r"request\[.*\]")),
-    Plant("other-prompts", "other prompts, twice as long", _both(Lever(prompts=(7, 520))),
+    Plant("other-prompts", "other prompts, twice as long", {
+        CPU: Lever(prompts=(7, 520)), H200: Lever(prompts=(7, 1200)),
+    },
         (r"request\[.*\]", r"during\.server.*prompt.*")),
     Plant("cpu-hog", "a program takes the CPUs", {CPU: Lever(cpu_hogs=2), H200: Lever(cpu_hogs=32)},
         (r"during\.host\..*", r"during\.worker\[.*\]\.(run_delay|involuntary).*", r"load\..*")),

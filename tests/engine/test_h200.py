@@ -1,10 +1,9 @@
-"""The plan for a GPU machine, without one: what is refused, how it goes on, its steps on a stand-in."""
+"""The plan for a GPU machine, without one: what is refused, how it goes on, its servers and blocks on a stand-in."""
 
 from __future__ import annotations
 
 import json
 import random
-import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,21 +11,24 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks.planted.bench import Asked
-from tests.benchmarks.planted.trials import groups_of
+from envsnap.reading import Json
+from tests.benchmarks.planted.judge import METRIC
+from tests.benchmarks.planted.trials import BASELINE
 from tests.engine.fake import fake_kit
+from tests.engine.h200 import __main__ as program
+from tests.engine.h200 import blocks, looking, steps, waves
 from tests.engine.h200 import lab as labs
-from tests.engine.h200 import steps
-from tests.engine.h200.__main__ import SECONDS, main
+from tests.engine.h200.__main__ import SECONDS
 from tests.engine.h200.bench import NO_MULTICAST, H200Bench, Unsafe, refuse_multicast
+from tests.engine.h200.fleet import Spec
 from tests.engine.h200.lab import Lab, Step
-from tests.engine.h200.shapes import SHAPES, Shape, write_models
+from tests.engine.h200.place import CARD_BYTES, Place
+from tests.engine.h200.shapes import LOADS, TOKENS, write_models
 from tests.engine.plants import H200, Lever, plants_of
-from tests.engine.server import NotServing, free_port, serving
 
 
 def bench() -> H200Bench:
-    return H200Bench(Path("/kit"), Path("/models"), SHAPES[0])
+    return H200Bench(Path("/kit"), Path("/models"), LOADS[0])
 
 
 # -- never multicast ------------------------------------------------------------------------------------------------
@@ -101,23 +103,36 @@ class Clock:
         return Step(name, seconds, work)
 
 
+def lab_of(folder: Path, seconds: float, clock: Clock) -> tuple[Lab, list[str]]:
+    said: list[str] = []
+    return Lab(folder, seconds, clock, say=said.append), said
+
+
 def test_a_step_that_does_not_fit_is_left_for_the_next_call(tmp_path: Path) -> None:
-    clock, said = Clock(), list[str]()
+    clock = Clock()
     made = [clock.step(name, 200) for name in "abc"]
-    assert [s.id for s in Lab(tmp_path, 570, clock).run(made, said.append)] == ["c"]
+    lab, said = lab_of(tmp_path, 570, clock)
+    assert [s.id for s in lab.run(lambda: made)] == ["c"]
     assert "for the next call" in said[-1]
-    again = Lab(tmp_path, 570, clock)
-    assert again.run(made, said.append) == []
-    assert [again.results[name]["result"] for name in "abc"] == ["a", "b", "c"]
+    again, _ = lab_of(tmp_path, 570, clock)
+    assert again.run(lambda: made) == []
+    assert [again.found(name) for name in "abc"] == ["a", "b", "c"]
     assert clock.now == 600, "nothing was done twice"
+
+
+def test_what_is_left_of_the_time_goes_to_the_worthiest_step_that_fits(tmp_path: Path) -> None:
+    clock = Clock()
+    lab, _ = lab_of(tmp_path, 300, clock)
+    made = [clock.step("a", 200), clock.step("large", 150), clock.step("small", 50), clock.step("tiny", 10)]
+    assert [s.id for s in lab.run(lambda: made)] == ["large"]
+    assert list(lab.results) == ["a", "small", "tiny"]
 
 
 def test_a_failed_step_is_tried_again_after_the_others_and_then_left_alone(tmp_path: Path) -> None:
     clock = Clock()
-    lab = Lab(tmp_path, 10_000, clock)
-    assert (
-        lab.run([clock.step("bad", 10, fails=5), clock.step("once", 10, fails=1), clock.step("good", 10)], quiet) == []
-    )
+    lab, _ = lab_of(tmp_path, 10_000, clock)
+    made = [clock.step("bad", 10, fails=5), clock.step("once", 10, fails=1), clock.step("good", 10)]
+    assert lab.run(lambda: made) == []
     assert {name: (r["status"], r["tries"]) for name, r in lab.results.items()} == {
         "bad": ("failed", labs.TRIES), "once": ("ok", 2), "good": ("ok", 1),
     }  # fmt: skip
@@ -131,28 +146,95 @@ def test_results_are_kept_as_soon_as_they_are_there(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Lab(tmp_path, 1000, clock).run([clock.step("a", 10), Step("b", 10, killed)], quiet)
-    assert list(Lab(tmp_path, 1000, clock).results) == ["a"]
+        lab_of(tmp_path, 1000, clock)[0].run(lambda: [clock.step("a", 10), Step("b", 10, killed)])
+    assert list(lab_of(tmp_path, 1000, clock)[0].results) == ["a"]
 
 
-def test_a_plan_says_what_is_done_now_and_later(tmp_path: Path) -> None:
+def parted(lab: Lab, clock: Clock) -> list[Step]:
+    """A step of two parts, before which it takes 100 seconds, if one of them is left."""
+
+    def work() -> None:
+        clock.now += 100
+        for name in ("x", "y"):
+            if not lab.is_done(name) and lab.left >= 50:
+                lab.attempt(name, clock.step(name, 50).work)
+
+    left = {name: 50.0 for name in ("x", "y") if not lab.is_done(name)}
+    return [Step("both", 100, work, left)] if left else []
+
+
+def test_a_part_that_does_not_fit_is_done_by_the_next_call_alone(tmp_path: Path) -> None:
     clock = Clock()
-    made = [clock.step(name, 200) for name in "abcd"]
-    Lab(tmp_path, 250, clock).run(made, quiet)
-    assert [line.split()[0] for line in Lab(tmp_path, 450, clock).plan(made)] == ["ok", "now", "now", "later"]
+    lab, _ = lab_of(tmp_path, 180, clock)
+    assert [s.id for s in lab.run(lambda: parted(lab, clock))] == ["both"]
+    assert list(lab.results) == ["x"]
+    again, _ = lab_of(tmp_path, 180, clock)
+    assert again.run(lambda: parted(again, clock)) == []
+    assert clock.now == 300
+
+
+def test_a_step_that_leaves_nothing_is_not_begun_for_ever(tmp_path: Path) -> None:
+    clock = Clock()
+    lab, _ = lab_of(tmp_path, 10_000, clock)
+    assert [s.id for s in lab.run(lambda: [Step("both", 10, lambda: None, {"x": 1.0})])] == ["both"]
+    broken = Step("none", 10, lambda: 1 / 0, {"z": 1.0})
+    assert lab.run(lambda: [broken]) == []
+    assert "ZeroDivisionError" in lab.results["z"]["reason"]
+
+
+def test_a_plan_is_printed_call_by_call(tmp_path: Path) -> None:
+    clock = Clock()
+    lab, _ = lab_of(tmp_path, 450, clock)
+    lines = list(lab.rehearse(lambda: [*(clock.step(n, 200) for n in "abcde"), *parted(lab, clock)], 2))
+    assert [line.split()[4] for line in lines if line.startswith("call")] == ["a", "b", "the", "c", "d", "the"]
+    assert [line.split()[1] for line in lines if line.startswith("later")] == ["e", "both"]
+    assert clock.now == 0
+    assert not (tmp_path / "results.json").exists()
+
+
+def test_what_servers_took_is_known_to_the_next_call(tmp_path: Path) -> None:
+    lab_of(tmp_path, 100, Clock())[0].learn("start", 61.2)
+    assert lab_of(tmp_path, 100, Clock())[0].learnt == {"start": 61.2}
+
+
+def test_the_archive_is_written_while_steps_are_done(tmp_path: Path) -> None:
+    clock, archive = Clock(), tmp_path / "out" / "lab.tar.gz"
+    archive.parent.mkdir()
+    lab = Lab(tmp_path / "lab", 1000, clock, archive, quiet)
+    lab.attempt("a", clock.step("a", labs.PACKED_SECONDS / 2).work)
+    assert not archive.exists()
+    lab.attempt("b", clock.step("b", labs.PACKED_SECONDS).work)
+    other = Lab(tmp_path / "other", 1000, clock, say=quiet)
+    other.unpack(archive)
+    assert list(other.results) == ["a", "b"]
+
+
+def test_a_folder_that_is_there_is_newer_than_an_archive(tmp_path: Path) -> None:
+    clock, archive = Clock(), tmp_path / "lab.tar.gz"
+    lab = Lab(tmp_path / "lab", 1000, clock, say=quiet)
+    lab.attempt("a", clock.step("a", 1).work)
+    lab.pack(archive)
+    lab.attempt("b", clock.step("b", 1).work)
+    again = Lab(tmp_path / "lab", 1000, clock, say=quiet)
+    again.unpack(archive)
+    assert list(again.results) == ["a", "b"]
 
 
 def test_an_archive_holds_what_the_next_machine_needs_and_no_more(tmp_path: Path) -> None:
     clock = Clock()
-    lab = Lab(tmp_path / "one", 100, clock)
-    lab.run([clock.step("a", 10)], quiet)
-    kept, left = (".envsnap/runs/x.json.gz", ".envsnap/redaction.key", "done.json"), ("engine/big.py", "models/m.json")
+    lab = Lab(tmp_path / "one", 100, clock, say=quiet)
+    lab.run(lambda: [clock.step("a", 10)])
+    kept = (
+        ".envsnap/runs/x.json.gz", ".envsnap/redaction.key", "done.json", "prove/.envsnap/prove/x.json",
+        "prove/port.txt", "prove/report.md", "logs/server-a.log",
+    )  # fmt: skip
+    left = ("engine/big.py", "models/m/config.json", ".envsnap/index.sqlite", ".envsnap/runs/x/records/1.json")
     for name in (*kept, *left):
         path = lab.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
     assert lab.pack(tmp_path / "out.tar.gz") < labs.LIMIT_BYTES
-    other = Lab(tmp_path / "two", 100, clock)
+    other = Lab(tmp_path / "two", 100, clock, say=quiet)
     other.unpack(tmp_path / "out.tar.gz")
     assert other.results["a"]["result"] == "a"
     assert [name for name in (*kept, *left) if (other.folder / name).exists()] == list(kept)
@@ -162,7 +244,7 @@ def test_an_archive_that_is_too_large_goes_without_samples_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(labs, "LIMIT_BYTES", 20_000)
-    lab = Lab(tmp_path / "lab", 100, Clock())
+    lab = Lab(tmp_path / "lab", 100, Clock(), say=quiet)
     runs = lab.folder / ".envsnap" / "runs"
     runs.mkdir(parents=True)
     (runs / "a.samples.json.gz").write_bytes(random.Random(0).randbytes(60_000))
@@ -173,61 +255,67 @@ def test_an_archive_that_is_too_large_goes_without_samples_first(
         lab.pack(tmp_path / "out.tar.gz")
 
 
-# -- the search for a quiet load ------------------------------------------------------------------------------------
-
-
-def searched(**steps_by_shape: list[float]) -> dict[str, Any]:
-    return {
-        f"search/{name.replace('_', '-')}/{i}": {"status": "ok", "tries": 1, "result": {"step_seconds": value}}
-        for name, values in steps_by_shape.items()
-        for i, value in enumerate(values)
-    }
-
-
-def test_the_search_ends_with_the_first_quiet_load(tmp_path: Path) -> None:
-    lab = Lab(tmp_path, 570)
-    place = steps.Place(tmp_path, lab, 2)
-    assert len(steps.search(place)) == steps.FRESH * len(SHAPES)
-    lab.results = searched(**{"8b_batch1": [7.0, 7.1, 7.5], "8b_batch4": [9.0, 9.1, 9.2]})
-    assert steps.spans(lab.results) == pytest.approx({"8b-batch1": 0.0714, "8b-batch4": 0.0222}, rel=0.01)
-    assert {s.id.split("/")[1] for s in steps.search(place)} == {"8b-batch1", "8b-batch4"}
-    found = steps.quiet_shape(lab.results)
-    assert found is not None
-    assert found.name == "8b-batch4"
-
-
-def test_a_load_is_not_called_quiet_before_it_was_measured_often_enough() -> None:
-    assert steps.quiet_shape({}) is None
-    assert steps.quiet_shape(searched(**{"8b_batch1": [7.0, 7.0]})) is None
-    noisy = {s.name.replace("-", "_"): [1.0, 1.1, 1.2 + i / 100] for i, s in enumerate(SHAPES)}
-    found = steps.quiet_shape(searched(**noisy))
-    assert found is not None
-    assert found.name == SHAPES[0].name, "the quietest of all, where none is quiet"
-
-
 # -- the plan -------------------------------------------------------------------------------------------------------
 
 
+def place_of(folder: Path, gpus: int = 2, seconds: float = SECONDS, **more: Any) -> Place:
+    more = {"free": lambda: [float(CARD_BYTES)] * gpus, **more}
+    return Place(folder / "kit", Lab(folder / "lab", seconds, say=quiet), gpus, sys.executable, **more)
+
+
+def results(**found: Json) -> dict[str, Json]:
+    return {name: {"status": "ok", "tries": 1, "seconds": 1.0, "result": value} for name, value in found.items()}
+
+
 @pytest.mark.parametrize("gpus", [1, 2])
-def test_every_step_fits_into_one_call(tmp_path: Path, gpus: int) -> None:
-    place = steps.Place(tmp_path, Lab(tmp_path, SECONDS), gpus)
-    every = [*steps.first(place), *steps.search(place), *steps.plants(place, SHAPES[1])]
-    assert max(step.seconds for step in every) <= SECONDS
-    assert len({step.id for step in every}) == len(every)
-    planted = [step for step in every if step.id.startswith("plants/0/")]
-    names = {p.id for s in planted for p in groups_of(H200, steps.PARCEL)[s.id.split("/")[2]]}
-    assert names == {p.id for p in plants_of(H200) if p.ranks <= gpus}
-    assert any("tp2" in step.id for step in every) is (gpus == 2)
+def test_the_worthiest_comes_first_and_all_of_it_fits_into_calls(tmp_path: Path, gpus: int) -> None:
+    place = place_of(tmp_path, gpus)
+    lines = list(place.lab.rehearse(steps.plan_of("all", place), 12))
+    begun = [line.split()[4] for line in lines if line.startswith("call")]
+    assert begun[:3] == ["first/idle", "wave/look", "first/probe"]
+    assert not [line for line in lines if line.startswith("later")], "every step fits into a call"
+    searched = next(i for i, name in enumerate(begun) if name == "prove/run-08")
+    block = [i for i, name in enumerate(begun) if name.startswith("wave/plants/1/")]
+    assert sum(i < searched for i in block) >= (2 if gpus == 2 else 3), "three blocks, two of them at once on two cards"
+    assert any(name.startswith("wave/plants/2/") for name in begun) is (gpus == 2)
 
 
-def test_a_dry_run_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plants", str(tmp_path / "lab"), "--shape", SHAPES[1].name, "--gpus", "2", "--dry-run"]) == 0
+def test_three_calls_hold_three_blocks_and_a_search_if_servers_start_as_they_should(tmp_path: Path) -> None:
+    place = place_of(tmp_path)
+    place.lab.learnt = {"start": 65.0, "code": 40.0, "alone": 52.0, "measure": 8.5}
+    list(place.lab.rehearse(steps.plan_of("all", place), program.CALLS))
+    done = {name for name in place.lab.results if place.lab.is_done(name)}
+    assert {"first/sampler", "first/probe", "plants/1/0", "plants/1/1", "plants/1/2", "prove/run-08"} <= done
+
+
+def test_a_dry_run_starts_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(["all", str(tmp_path / "lab"), "--gpus", "2", "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].split()[0] == "now"
-    assert lines[-1].split()[0] == "later"
-    assert not (tmp_path / "lab" / "results.json").exists()
-    assert main(["plants", str(tmp_path / "lab"), "--dry-run"]) == 2
-    assert "run `search` first" in capsys.readouterr().err
+    assert lines[0].split() == ["call", "1", "0", "s", "first/idle", "15", "s"]
+    assert list((tmp_path / "lab").iterdir()) == []
+
+
+def test_a_quiet_load_ends_the_search_for_one(tmp_path: Path) -> None:
+    place = place_of(tmp_path)
+    named = [f"quiet/{offered.name}" for offered in LOADS]
+    place.lab.results = results(**{named[0]: {f"span_{METRIC}": 0.07}, named[1]: {f"span_{METRIC}": 0.02}})
+    (wave,) = looking.look(place)
+    assert not [name for name in wave.parts if name.startswith("quiet/")]
+    assert blocks.load_of(place) == LOADS[1]
+
+
+def test_without_a_quiet_load_the_quietest_is_taken_and_kept(tmp_path: Path) -> None:
+    place = place_of(tmp_path)
+    assert blocks.load_of(place) == LOADS[0]
+    place.lab.results = results(**{f"quiet/{o.name}": {f"span_{METRIC}": 0.09 - i / 100} for i, o in enumerate(LOADS)})
+    assert blocks.load_of(place) == LOADS[-1]
+    place.lab.results |= results(**{"plants/1/0": {"load": LOADS[2].name}})
+    assert blocks.load_of(place) == LOADS[2], "blocks of one board have one load"
+    assert blocks.load_of(replace(place, load=LOADS[1])) == LOADS[1]
+
+
+def test_servers_are_apart_by_their_medians() -> None:
+    assert looking.span([[7.0, 9.0, 7.0], [7.1, 7.2, 7.0], [7.5, 7.5, 1.0]]) == pytest.approx(7.5 / 7.0 - 1)
 
 
 def test_what_ranks_print_is_held_against_what_is_read_from_outside() -> None:
@@ -235,46 +323,82 @@ def test_what_ranks_print_is_held_against_what_is_read_from_outside() -> None:
         "nccl.rank[0].set[NCCL_PROTO]": "LL", "worker[scheduler_TP0].env[NCCL_PROTO]": "LL",
         "nccl.rank[1].set[NCCL_PROTO]": "LL", "worker[scheduler_TP1].env[NCCL_PROTO]": "Simple",
     }  # fmt: skip
-    assert steps.compared(values, 2) == {
+    assert looking.compared(values, 2) == {
         "scheduler_TP0": {"compared": 1, "differing": {}},
         "scheduler_TP1": {"compared": 1, "differing": {"NCCL_PROTO": ["LL", "Simple"]}},
     }
 
 
-# -- on a stand-in --------------------------------------------------------------------------------------------------
+# -- blocks: which servers, where -----------------------------------------------------------------------------------
 
-SMALL = Shape("small", 256, 512, 4, 2, 2, 0.1, Asked(words=10, tokens=8, count=3))
+
+def test_a_block_stands_on_one_card_and_the_next_one_on_the_other(tmp_path: Path) -> None:
+    place = place_of(tmp_path)
+    first, second = (blocks.block_of(place, LOADS[0], n, 1, place.room()) for n in (0, 1))
+    assert set(first.cards.values()) == {(0,)}
+    assert set(second.cards.values()) == {(1,)}
+    assert first.left_out == second.left_out == ()
+    names = [plant for task in first.tasks for plant in task.plants]
+    assert sorted(names) == sorted([*blocks.ONE_RANK, BASELINE, BASELINE]), "one usual state simulated, one by merit"
+    assert [t.names for t in first.tasks] != [t.names for t in second.tasks]
+    (wave,) = steps.plants(place, range(2))
+    assert list(wave.parts) == ["plants/1/0", "plants/1/1"]
+
+
+def test_ranks_that_are_two_have_both_cards(tmp_path: Path) -> None:
+    place = place_of(tmp_path)
+    block = blocks.block_of(place, LOADS[0], 1, 2, place.room())
+    assert block.cards == {"2": (0, 1)}
+    assert {p for t in block.tasks for p in t.plants} == {*blocks.TWO_RANKS, BASELINE}
+    assert blocks.blocks(place_of(tmp_path / "one", 1), [0], 2) == []
+
+
+def test_where_memory_is_short_the_least_worthy_are_left_out_and_said(tmp_path: Path) -> None:
+    small = 6.5 * LOADS[0].shape.bytes(1)
+    place = place_of(tmp_path, 1, free=lambda: [small + 5e9])
+    block = blocks.block_of(place, LOADS[0], 0, 1, place.room())
+    servers = sum(len({t.plants[0]}) for t in block.tasks)
+    assert servers == 6
+    own = [p for t in block.tasks for p in t.plants if p != BASELINE]
+    assert set(own) | {*block.left_out} == {*blocks.ONE_RANK}
+    assert {"nothing", "nothing-again", "graphs-off", "slow-commit"} <= {*own}
+    assert {"spec-steps", "topk"} <= {*block.left_out}
+
+
+def test_servers_that_were_larger_than_reckoned_are_fewer_the_next_time(tmp_path: Path) -> None:
+    place = place_of(tmp_path, 1)
+    before = blocks.block_of(place, LOADS[0], 0, 1, place.room())
+    place.lab.learnt["size"] = 1.6
+    after = blocks.block_of(place, LOADS[0], 0, 1, place.room())
+    assert len(after.tasks) < len(before.tasks)
+    assert after.left_out
+
+
+def test_a_part_that_finds_no_room_beside_the_others_waits(tmp_path: Path) -> None:
+    spec = Spec("x", lambda port: [], dict)
+    parts = [
+        waves.Part(name, 1.0, (waves.Standing(replace(spec, name=name), (0,), size * 1e9),), lambda fleet: None)
+        for name, size in (("a", 100), ("b", 80), ("c", 30))
+    ]
+    assert [p.name for p in waves.fitting(place_of(tmp_path), parts)] == ["a", "c"]
+    with pytest.raises(ValueError, match="200 GB needed"):
+        waves.fitting(place_of(tmp_path), [replace(parts[0], servers=(replace(parts[0].servers[0], bytes=2e11),))])
+
+
+def test_the_shapes_take_the_memory_of_their_weights() -> None:
+    eight = next(offered.shape for offered in LOADS if offered.shape.name == "8b")
+    weights = 32 * (2 * 4096**2 + 2 * 4096 * 1024 + 3 * 4096 * 14336) * 2
+    assert weights < eight.bytes(1) < 1.4 * weights
+    assert eight.bytes(2) < 0.7 * eight.bytes(1)
+    longest = max(offered.asked.words for offered in LOADS) * 2  # one plant asks for twice as much
+    assert 4 * longest < TOKENS
 
 
 def test_a_larger_model_is_only_a_configuration(tmp_path: Path) -> None:
     dest = fake_kit(tmp_path)
-    place = write_models(dest / "models", tmp_path / "models", SHAPES[0])
+    place = write_models(dest / "models", tmp_path / "models", LOADS[0].shape)
     target, draft = (json.loads((place / n / "config.json").read_text()) for n in ("target", "draft"))
-    assert (target["hidden_size"], target["num_hidden_layers"], draft["num_hidden_layers"]) == (4096, 32, 1)
+    assert (target["hidden_size"], target["num_hidden_layers"], draft["num_hidden_layers"]) == (4096, 20, 1)
     assert target["architectures"] == ["LlamaForCausalLM"]
     assert draft["architectures"] == ["LlamaForCausalLMEagle3"]
     assert (place / "target" / "tokenizer.json").exists()
-
-
-def test_a_fresh_server_and_a_parcel_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "SHAPES", (SMALL,))
-    small = {name: plants[:1] for name, plants in groups_of(H200, steps.PARCEL).items()}
-    monkeypatch.setattr(steps, "groups_of", lambda bench, parcel: small)
-    lab = Lab(tmp_path / "lab", 5000)
-    place = steps.Place(fake_kit(tmp_path), lab, 2, sys.executable, free_port())
-    chosen = [steps.search(place)[0], next(s for s in steps.plants(place, SMALL) if s.id.startswith("plants/0/2.0"))]
-    assert lab.run([replace(step, seconds=1.0) for step in chosen], quiet) == []
-    assert {name: r.get("reason", "") for name, r in lab.results.items()} == dict.fromkeys((s.id for s in chosen), "")
-    assert lab.results[chosen[0].id]["result"]["step_seconds"] > 0
-    parcel = lab.results[chosen[1].id]["result"]
-    assert parcel["failed"] == {}
-    assert len(parcel["runs"]) == 2
-    assert lab.pack(tmp_path / "out.tar.gz") < labs.LIMIT_BYTES
-
-
-def test_a_server_is_not_started_where_another_one_would_be_measured(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        with pytest.raises(NotServing, match=f"listens on port {port}"), serving(["true"], {}, tmp_path, port):
-            pass
-    assert not (tmp_path / "server.log").exists()

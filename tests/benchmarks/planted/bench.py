@@ -16,13 +16,23 @@ THREADS = "1"
 
 @dataclass(frozen=True)
 class Asked:
-    """What the benchmark asks: prompts by seed and length in words, tokens of an answer, requests at once."""
+    """What the benchmark asks: prompts by seed and length in words, tokens of an answer, requests at once.
+
+    `timeout`: seconds after which a request is given up, where the benchmark's own are too many.
+    """
 
     seed: int = 1
     words: int = 260
     tokens: int = 96
     count: int = 7
     concurrency: int = 1
+    timeout: float | None = None
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What the benchmark is told of it, beside the prompts."""
+        patience = () if self.timeout is None else ("--timeout", str(self.timeout))
+        return ("--tokens", str(self.tokens), "--concurrency", str(self.concurrency), *patience)
 
 
 class Bench(Protocol):

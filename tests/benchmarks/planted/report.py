@@ -55,14 +55,14 @@ def _line(board: Board, plant: Plant) -> str:
     row = board.row(plant.id)
     if board.bench not in plant.levers:
         return f"{plant.id:18} not on this bench: {plant.absent}"
+    found = board.searches.get(plant.id)
     if row is None:
-        return f"{plant.id:18} {NOT_RUN}"
+        return f"{plant.id:18} {NOT_RUN}{f'; prove: {_search(found)}' if found else ''}"
     interval = f"×{row.ratio:.3f} ({_edge(row.low)} to {_edge(row.high)})"
     shown = "–" if row.shown is None else _yes(row.shown)
     place = "–" if row.position is None else f"{row.position:g}"
-    found = f"{row.answered:6.0%} {row.first_three:5.0%} {place:>5} {row.probability:6.2f}"
-    search = _search(board.searches.get(plant.id))
-    return f"{plant.id:18} {row.n:2}  {interval:24} {row.verdict:9} {_yes(row.right):5} {shown:4} {found} {search}"
+    judged = f"{row.answered:6.0%} {row.first_three:5.0%} {place:>5} {row.probability:6.2f} {_search(found)}"
+    return f"{plant.id:18} {row.n:2}  {interval:24} {row.verdict:9} {_yes(row.right):5} {shown:4} {judged}"
 
 
 def _edge(value: float | None) -> str:

@@ -57,9 +57,9 @@ def _prove(board: Board, plant: Plant, place: Path, names: tuple[str, str], seco
     metrics = [word for figure in board.figures for word in ("--metric", figure)]
     command = [
         sys.executable, "-m", "envsnap", "prove", *(str(place / n) for n in names), "--store", str(place), "--format",
-        "json", "--budget", str(BUDGET), "--ready", f"http://127.0.0.1:{board.port}/health", "--by",
+        "json", "--budget", str(BUDGET), "--ready", f"{board.url}/health", "--by",
         METRIC, "--server", shlex.join(board.bench.command(board.port, plant.ranks, Lever())), *metrics,
-        "--metrics", str(out), "--", *board.benchmark(out, board.prompts(asked), asked),
+        "--metrics", str(out), "--", *board.benchmark(out, board.prompts(asked), asked, board.url),
     ]  # fmt: skip
     environment = board.environment(Lever(), plant.ranks, plant.simulated)
     environment.pop("ENVSNAP_RECORD")

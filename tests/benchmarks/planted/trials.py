@@ -20,6 +20,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from envsnap.integrations import site_directory
@@ -53,21 +54,12 @@ STOP_SECONDS = 1.0
 STATE = "a fresh server for each but what the client alone does, which is measured on the baseline's server"
 
 
-def groups_of(bench: str, parcel: int = 0) -> dict[str, list[Plant]]:
-    """The plants of a bench that share a usual state: so many ranks, acceptance simulated or by merit.
-
-    With `parcel` at most so many of them, where a machine is held too short for a whole block.
-    """
+def groups_of(bench: str) -> dict[str, list[Plant]]:
+    """The plants of a bench that share a usual state: so many ranks, acceptance simulated or by merit."""
     alike: dict[str, list[Plant]] = {}
     for plant in plants_of(bench):
         alike.setdefault(f"{plant.ranks}{'' if plant.simulated else '-merit'}", []).append(plant)
-    if not parcel:
-        return alike
-    return {
-        f"{name}.{start // parcel}": plants[start : start + parcel]
-        for name, plants in alike.items()
-        for start in range(0, len(plants), parcel)
-    }
+    return alike
 
 
 @dataclass(frozen=True)
@@ -108,6 +100,12 @@ def tasks(block: int, bench: str, group: str, plants: Sequence[Plant]) -> list[T
     return found
 
 
+def levers_of(task: Task, bench: str) -> list[Lever]:
+    """The lever of each of a task's runs; the first one is that of its server."""
+    plants = {p.id: p for p in PLANTS}
+    return [plants[name].levers[bench] if name != BASELINE else Lever() for name in task.plants]
+
+
 class Board:
     """A folder with a store, the engine's checkout, prompts, and the list of what is done."""
 
@@ -115,10 +113,14 @@ class Board:
         self.folder, self.bench, self.port = folder.absolute(), bench, port
         self.folder.mkdir(parents=True, exist_ok=True)
         self.store = Store(self.folder)
-        self.checkout = Checkout(self.folder / "engine", bench.package, EDITS)
         self._done = self.folder / "done.json"
         self.done: dict[str, str] = json.loads(self._done.read_text()) if self._done.exists() else {}
-        _entry_point(self.folder / "installed")
+        entry_point(self.folder / "installed")
+
+    @cached_property
+    def checkout(self) -> Checkout:
+        """The engine's checkout, made when it is first wanted. Raises: Moved."""
+        return Checkout(self.folder / "engine", self.bench.package, EDITS)
 
     # -- one server -----------------------------------------------------------------------------------------
 
@@ -130,41 +132,46 @@ class Board:
         """Measure what of a task is not done yet."""
         if self.is_done(task):
             return
-        plants = {p.id: p for p in PLANTS}
-        levers = [plants[name].levers[self.bench.name] if name != BASELINE else Lever() for name in task.plants]
-        self.checkout.put(levers[0].stale or levers[0].edit or BASE)
-        empty = self.folder / "empty"
-        shutil.rmtree(empty, ignore_errors=True)
-        shutil.rmtree(self.folder / "records", ignore_errors=True)
-        environment = self.environment(levers[0], task.ranks, task.simulated)
-        command = self.bench.allowed(self.bench.command(self.port, task.ranks, levers[0]), environment)
+        lever = levers_of(task, self.bench.name)[0]
+        self.checkout.put(lever.stale or lever.edit or BASE)
+        self.clear()
+        environment = self.environment(lever, task.ranks, task.simulated)
+        command = self.bench.allowed(self.bench.command(self.port, task.ranks, lever), environment)
         with (
-            _exported(environment),
+            exported(environment),
             serving(command, environment, self.folder, self.port, STOP_SECONDS) as server,
-            _bound(server, levers[0].rank_cpus),
+            bound(server, lever.rank_cpus),
         ):
             server.wait()
-            if levers[0].stale:
+            if lever.stale:
                 self.checkout.put(BASE)
-            for name, plant, lever in zip(task.names, task.plants, levers):
-                if not lever.again:
-                    flush(server)
-                with _hogs(lever.cpu_hogs, lever.gpu_hog):
-                    self.note(name, self.measure(plant, lever, self.bench.asked(task.ranks)))
+            self.take(task, server)
+
+    def clear(self) -> None:
+        """Remove what an earlier server was given to write to."""
+        shutil.rmtree(self.folder / "empty", ignore_errors=True)
+        shutil.rmtree(self.folder / "records", ignore_errors=True)
+
+    def take(self, task: Task, server: Server) -> None:
+        """A task's runs against its server, which is ready; the environment is the server's own."""
+        for name, plant, lever in zip(task.names, task.plants, levers_of(task, self.bench.name)):
+            if not lever.again:
+                flush(server)
+            with _hogs(lever.cpu_hogs, lever.gpu_hog):
+                self.note(name, self.measure(plant, lever, self.bench.asked(task.ranks), server.url))
 
     def forget(self, beginning: str) -> None:
         """Leave out of account what is noted under names that begin so."""
         self.done = {name: run for name, run in self.done.items() if not name.startswith(beginning)}
 
-    def measure(self, plant: str, lever: Lever, asked: Asked) -> Run:
-        """One run of the benchmark against the server that is up."""
+    def measure(self, plant: str, lever: Lever, asked: Asked, url: str) -> Run:
+        """One run of the benchmark against the server that is up at `url`."""
         seed, words = lever.prompts or (asked.seed, asked.words)
         prompts = self.prompts(replace(asked, seed=seed, words=words))
         out = self.folder / "figures.json"
         out.unlink(missing_ok=True)
         plan = Plan(
-            benchmark=self.benchmark(out, prompts, asked),
-            server_url=f"http://127.0.0.1:{self.port}", label=plant, prompts=str(prompts),
+            benchmark=self.benchmark(out, prompts, asked, url), server_url=url, label=plant, prompts=str(prompts),
             metrics=Wanted((str(out),), False, tuple(pattern_of(f) for f in self.figures)),
             scope=Scope(repos=(str(self.checkout.folder),)), aside=True,
         )  # fmt: skip
@@ -175,11 +182,15 @@ class Board:
         """What is read of the benchmark."""
         return FIGURES if self.bench.name == CPU else (*FIGURES, ACCEPTANCE)
 
-    def benchmark(self, out: Path, prompts: Path, asked: Asked) -> tuple[str, ...]:
-        """The benchmark's command."""
-        asks = ("--tokens", str(asked.tokens), "--concurrency", str(asked.concurrency))
-        where = ("--port", str(self.port), "--out", str(out), "--prompts", str(prompts))
-        return (sys.executable, str(ROOT / "tests/engine/bench.py"), *where, *asks)
+    @property
+    def url(self) -> str:
+        """Where a server answers that was started alone."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def benchmark(self, out: Path, prompts: Path, asked: Asked, url: str) -> tuple[str, ...]:
+        """The benchmark's command against the server at `url`."""
+        where = ("--port", url.rpartition(":")[2], "--out", str(out), "--prompts", str(prompts))
+        return (sys.executable, str(ROOT / "tests/engine/bench.py"), *where, *asked.options)
 
     def _save(self, run: Run, samples: Columns) -> None:
         self.store.save(run, samples)
@@ -227,7 +238,7 @@ class Board:
         return path
 
 
-def _entry_point(place: Path) -> None:
+def entry_point(place: Path) -> None:
     """envsnap's metadata as an installed distribution's, by which the engine finds the plug-in."""
     folder = place / "envsnap_audit-0.0.0.dist-info"
     folder.mkdir(parents=True, exist_ok=True)
@@ -248,7 +259,7 @@ def _another_nccl(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _exported(environment: Mapping[str, str]) -> Iterator[None]:
+def exported(environment: Mapping[str, str]) -> Iterator[None]:
     """The environment as this process's own, which is the shell's for what is measured."""
     old = dict(os.environ)
     os.environ.clear()
@@ -286,7 +297,7 @@ def _hogs(count: int, gpu: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _bound(server: Server, cpus: Mapping[str, int]) -> Iterator[None]:
+def bound(server: Server, cpus: Mapping[str, int]) -> Iterator[None]:
     """Bind ranks, time and again, from when they have their titles on: long before the server is ready."""
     over = threading.Event()
 
@@ -328,9 +339,9 @@ def alone(lock: str) -> Iterator[None]:
         yield
 
 
-def pairs(board: Board, plant: Plant, parcel: int = 0) -> tuple[list[Run], list[Run]]:
+def pairs(board: Board, plant: Plant) -> tuple[list[Run], list[Run]]:
     """The runs of the usual state and of a plant, of the blocks in which both were run."""
-    group = next(g for g, plants in groups_of(board.bench.name, parcel).items() if plant in plants)
+    group = next(g for g, plants in groups_of(board.bench.name).items() if plant in plants)
     done = [name.split("/") for name in board.done]
     found: tuple[list[Run], list[Run]] = [], []
     for block in sorted(int(b) for b, g, name in done if (g, name) == (group, plant.id)):

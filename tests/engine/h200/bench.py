@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.benchmarks.planted.bench import Asked, without
-from tests.engine.h200.shapes import DRAFT, TARGET, Shape
+from tests.engine.h200.shapes import DRAFT, TARGET, TOKENS, Load
 from tests.engine.plants import H200, Lever
 
 NO_MULTICAST = {
@@ -24,6 +24,8 @@ _FORBIDDEN = ("nvls", "symm", "multicast", "flashinfer-allreduce-fusion")
 USUAL_VARIABLES = {"NCCL_PROTO": "LL", "OMP_NUM_THREADS": "8"}
 """What somebody has tuned: an NCCL variable that can be lost or changed."""
 ACCEPTED = "2.5"
+_SHARE = "0.97"
+"""Of the memory that is free when a server starts, less what others take meanwhile: what bounds it is its tokens."""
 
 
 class Unsafe(Exception):
@@ -32,11 +34,11 @@ class Unsafe(Exception):
 
 @dataclass(frozen=True)
 class H200Bench:
-    """`dest` is where the kit was unpacked, `models` the folder of the shape's models."""
+    """`dest` is where the kit was unpacked, `models` the folder of the load's models."""
 
     dest: Path
     models: Path
-    shape: Shape
+    load: Load
     python: str = sys.executable
     name: str = H200
 
@@ -46,11 +48,11 @@ class H200Bench:
         return self.dest / "site" / "sglang"
 
     def command(self, port: int, ranks: int, lever: Lever) -> list[str]:
-        """EAGLE-3 with CUDA graphs, and what the lever adds."""
+        """EAGLE-3 with CUDA graphs, asleep while nobody asks, and what the lever adds."""
         usual = [
             self.python, "-m", "sglang.launch_server", "--model-path", str(self.models / TARGET), "--load-format",
             "dummy", "--attention-backend", "triton", "--sampling-backend", "pytorch", *_NEEDED,
-            "--mem-fraction-static", str(self.shape.memory), "--max-total-tokens", "65536", "--tp", str(ranks),
+            "--mem-fraction-static", _SHARE, "--max-total-tokens", str(TOKENS), "--tp", str(ranks), "--sleep-on-idle",
             "--host", "127.0.0.1", "--port", str(port), "--enable-metrics", "--speculative-algorithm", "EAGLE3",
             "--speculative-draft-model-path", str(self.models / DRAFT), "--speculative-num-steps", "3",
             "--speculative-eagle-topk", "1", "--speculative-num-draft-tokens", "4", "--cuda-graph-max-bs", "4",
@@ -63,7 +65,9 @@ class H200Bench:
         return {
             "PYTHONPATH": str(self.dest / "site"), "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1",
             "TRANSFORMERS_OFFLINE": "1", "TVM_FFI_CACHE_DIR": str(self.dest / "cache/tvm-ffi"),
-            "TRITON_CACHE_DIR": str(self.dest / "cache/triton"), "SGLANG_ENABLE_JIT_DEEPGEMM": "0", **NO_MULTICAST,
+            "TRITON_CACHE_DIR": str(self.dest / "cache/triton"), "SGLANG_ENABLE_JIT_DEEPGEMM": "0",
+            # Cards have other servers on them, not as many on each.
+            "SGLANG_ENABLE_TP_MEMORY_INBALANCE_CHECK": "0", **NO_MULTICAST,
             **USUAL_VARIABLES, **({"SGLANG_SIMULATE_ACC_LEN": ACCEPTED} if simulated else {}),
         }  # fmt: skip
 
@@ -73,8 +77,8 @@ class H200Bench:
         return command
 
     def asked(self, ranks: int) -> Asked:
-        """The shape's load."""
-        return self.shape.asked
+        """The load."""
+        return self.load.asked
 
 
 def refuse_multicast(command: Sequence[str], environment: Mapping[str, str]) -> None:

@@ -22,4 +22,7 @@ if [ -f "$kit/jitcache.tar.gz" ]; then
   tar -C "$HOME" -xzf "$kit/jitcache.tar.gz" .cache/flashinfer
 fi
 
+# Servers write no byte code: each of their processes would compile anew whatever it imports.
+python3 -m compileall -qq -j 0 "$dest/site" || true  # some packages carry files that no Python can read
+
 echo "unpacked to $dest ($(du -sm "$dest" | cut -f1) MB)"

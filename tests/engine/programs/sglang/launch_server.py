@@ -11,6 +11,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 CACHED: set[str] = set()
 
 
+def token_seconds(argv: list[str]) -> float:
+    """A token takes longer where there are no CUDA graphs for it."""
+    off = "--disable-cuda-graph" in argv or "--cuda-graph-backend-decode disabled" in " ".join(argv)
+    return 0.005 if off else 0.001
+
+
+TOKEN_SECONDS = token_seconds(sys.argv)
+
+
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._send(b"" if self.path == "/health" else b"{}", 200 if self.path == "/health" else 404)
@@ -27,7 +36,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.end_headers()
         for token in range(1, count + 1):
-            time.sleep(0.001 if token > 1 or hit else 0.01)
+            time.sleep(TOKEN_SECONDS if token > 1 or hit else 0.01)
             meta: dict[str, float] = {"completion_tokens": token, "cached_tokens": int(hit)}
             if "SGLANG_SIMULATE_ACC_LEN" in os.environ:
                 meta |= {"spec_accept_length": 2.5, "spec_verify_ct": 1 + token // 3}

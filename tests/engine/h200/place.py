@@ -1,0 +1,82 @@
+"""Where everything is: the unpacked kit, the lab's folder, the cards; and the environment of what is started there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from envsnap.integrations import site_directory
+from tests.benchmarks.planted.trials import ROOT, entry_point
+from tests.engine.h200.bench import NO_MULTICAST, H200Bench
+from tests.engine.h200.lab import Lab
+from tests.engine.h200.shapes import Load, write_models
+
+CARD_BYTES = 143_771 * 2**20
+"""Of a card as its driver tells, where a plan is only printed."""
+SPARE_BYTES = 5e9
+"""Of a card that stay free: what servers take for a moment while they start."""
+
+
+def free_bytes() -> list[float]:
+    """Free memory of each card, in bytes. Raises: OSError, subprocess.SubprocessError, ValueError."""
+    told = subprocess.run(
+        ["nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits"], capture_output=True, text=True,
+        timeout=60, check=True,
+    )  # fmt: skip
+    return [float(line) * 2**20 for line in told.stdout.split()]
+
+
+@dataclass(frozen=True)
+class Place:
+    """`gpus` cards are used; `free` says what is free on each. `load` is that of the blocks, if one was named."""
+
+    dest: Path
+    lab: Lab
+    gpus: int
+    python: str = sys.executable
+    free: Callable[[], list[float]] = free_bytes
+    load: Load | None = None
+
+    def bench(self, load: Load) -> H200Bench:
+        """The bench of a load, its models written."""
+        models = write_models(self.dest / "models", self.lab.folder / "models", load.shape)
+        return H200Bench(self.dest, models, load, self.python)
+
+    def room(self) -> list[float]:
+        """Bytes that servers may take on each card."""
+        try:
+            free = self.free()
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            self.lab.say(f"what is free on the cards is not known ({error}): they are taken to be empty")
+            free = [float(CARD_BYTES)] * self.gpus
+        return [max(bytes_ - SPARE_BYTES, 0.0) for bytes_ in free[: self.gpus]]
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether nothing was compiled here yet."""
+        return (self.dest / "cache").is_dir() and not any((self.dest / "cache").glob("*/*"))
+
+    def plain(self) -> dict[str, str]:
+        """This environment with envsnap to be imported, and multicast off."""
+        paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **NO_MULTICAST}
+
+    def served(self, load: Load, ranks: int, cards: tuple[int, ...], **more: str) -> dict[str, str]:
+        """The environment of a server that records itself, on these cards."""
+        usual = self.bench(load).variables(ranks, simulated=True)
+        installed = self.lab.folder / "installed"
+        entry_point(installed)
+        paths = [site_directory(), str(installed), usual["PYTHONPATH"], str(ROOT)]
+        return {
+            **self.plain(), **usual, "PYTHONPATH": os.pathsep.join(paths), **on_cards(cards),
+            "ENVSNAP_RECORD": str(self.lab.folder / "records"), **more,
+        }  # fmt: skip
+
+
+def on_cards(cards: tuple[int, ...]) -> dict[str, str]:
+    """What makes a process see these cards alone."""
+    return {"CUDA_VISIBLE_DEVICES": ",".join(map(str, cards))}
