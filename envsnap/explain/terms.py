@@ -21,8 +21,12 @@ _HARMLESS_TO_RESULTS = frozenset({"pcie", "clocks", "power", "host", "neighbour"
 
 
 def all_refused(symptom: Symptom) -> bool:
-    """Whether every draft is refused on the slow side: then one side computes nonsense."""
-    return "accept_length" in symptom.figures and symptom.figures["accept_length"][1] < _NOTHING_ACCEPTED
+    """Whether every draft is refused on the slow side alone: then one side computes nonsense.
+
+    Without speculation both sides have one token a step.
+    """
+    fast, slow = symptom.figures.get("accept_length", (1.0, 1.0))
+    return slow < _NOTHING_ACCEPTED <= fast
 
 
 def terms(candidate: Candidate, symptom: Symptom, weights: Weights) -> Iterator[Evidence]:
@@ -96,7 +100,7 @@ def control_pair(candidate: Candidate, symptom: Symptom, weights: Weights) -> It
         return
     effects, sizes = set(candidate.effects), weights.mechanism
     here, there = math.exp(symptom.slowdown), math.exp(control.slowdown)
-    both = f"×{there:.2f} there, ×{here:.2f} here"
+    both = f"×{there:.2f} against ×{here:.2f} here"
     if is_speculation(effects):
         if control.slowdown >= NOTICED:
             yield Evidence(f"The control pair slowed too ({both}), and it acts on speculation.", sizes.control_cannot)
