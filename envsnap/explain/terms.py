@@ -89,6 +89,8 @@ def _moved(symptom: Symptom, term: str) -> str:
     name, unit, scale = _NAMES[term]
     if term not in symptom.figures:
         return f"{name} moved"
+    if term == "accept_length" and max(symptom.figures[term]) < _NOTHING_ACCEPTED:
+        return "Every step gives one token on both sides"
     fast, slow = (value * scale for value in symptom.figures[term])
     return f"{name} went from {fast:.3g} to {slow:.3g}{unit}"
 

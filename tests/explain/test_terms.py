@@ -27,3 +27,4 @@ def test_without_speculation_a_setting_makes_no_more_than_it_is_known_to_make() 
     found = explain(Side.of_runs(a), Side.of_runs(b))
     pages = next(s for s in found.suspects if s.id == "huge_pages")
     assert any("×1.15 at most" in e.text and e.weight < -1 for e in pages.evidence_against), pages
+    assert not any("Acceptance" in e.text for s in found.suspects for e in (*s.evidence_for, *s.evidence_against))
