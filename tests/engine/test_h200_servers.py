@@ -22,7 +22,7 @@ from tests.benchmarks.planted.trials import BASELINE, ROOT, Board
 from tests.engine.checkout import BASE
 from tests.engine.fake import fake_kit
 from tests.engine.h200 import __main__ as program
-from tests.engine.h200 import blocks, fleet, looking, proving, waves
+from tests.engine.h200 import blocks, fleet, looking, proving, tree, waves
 from tests.engine.h200.bench import NO_MULTICAST, Unsafe
 from tests.engine.h200.fleet import Missing, Spec, side_by_side
 from tests.engine.h200.lab import Lab
@@ -182,6 +182,26 @@ def test_lack_of_memory_is_said_and_fewer_stand_side_by_side(place: Place) -> No
     assert place.lab.learnt["size"] == waves.GROWS
 
 
+def test_the_first_server_on_a_machine_compiles_for_the_others(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not place.is_cold, "without a cache's folder there is nothing to be known"
+    (place.dest / "cache" / "triton").mkdir(parents=True)
+    assert place.is_cold
+    alone: list[bool] = []
+    honest = side_by_side
+
+    def watched(*arguments: Any, **more: Any) -> Any:
+        alone.append(more["pioneer"])
+        return honest(*arguments, **more)
+
+    monkeypatch.setattr(waves, "side_by_side", watched)
+    for name in ("first", "second"):
+        (step,) = waves.wave(place, "wave", [part_of(place, name, lambda fleet: None, "a", "b")])
+        step.work()
+    assert alone == [True, False]
+    elsewhere = replace(place, lab=Lab(place.lab.folder.parent / "other", 100))
+    assert elsewhere.is_cold, "what is compiled is found by the place of its sources"
+
+
 # -- a block --------------------------------------------------------------------------------------------------------
 
 
@@ -281,23 +301,23 @@ def test_a_run_that_breaks_takes_no_other_with_it(place: Place, monkeypatch: pyt
     assert "measure" not in place.lab.learnt
 
 
-@pytest.mark.usefixtures("small")
 def test_a_checkout_looks_as_old_as_it_was_but_where_a_server_is_older_than_its_code(place: Place) -> None:
-    checkout = blocks._Site(place, SMALL).board.checkout
+    checkout = place.checkout
     file = checkout.path / EDITS["slow-verify"].file
     before = time.time()
-    blocks._stand(checkout, "slow-verify")
+    tree.stand(checkout, "slow-verify")
     assert EDITS["slow-verify"].new in file.read_text()
-    assert file.stat().st_mtime == blocks._SETTLED
-    blocks._stand(checkout, BASE, moved="slow-verify")
+    assert file.stat().st_mtime == tree._SETTLED
+    tree.stand(checkout, BASE, moved="slow-verify")
     assert EDITS["slow-verify"].new not in file.read_text()
     assert file.stat().st_mtime >= before - 1
-    blocks._stand(checkout, BASE)
-    assert file.stat().st_mtime == blocks._SETTLED
+    tree.stand(checkout, BASE)
+    assert file.stat().st_mtime == tree._SETTLED
 
 
 @pytest.mark.usefixtures("small")
 def test_without_git_the_commits_are_left_out(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "has_git", lambda: False)
     monkeypatch.setattr(blocks, "has_git", lambda: False)
     (step,) = blocks.blocks(place, [0])
     step.work()

@@ -6,23 +6,20 @@ measured, where it stood when that server was started, with the same times of it
 
 from __future__ import annotations
 
-import os
 import random
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from pathlib import Path
 
 from envsnap.reading import Json
 from tests.benchmarks.planted.trials import BASELINE, Board, Task, exported, groups_of, levers_of, tasks
-from tests.engine.checkout import BASE, Checkout
+from tests.engine.checkout import BASE
 from tests.engine.h200.fleet import Fleet, Spec
 from tests.engine.h200.lab import REHEARSED, Step
 from tests.engine.h200.looking import quietest
 from tests.engine.h200.place import Place, on_cards
 from tests.engine.h200.shapes import LOADS, Load
+from tests.engine.h200.tree import has_git, stand
 from tests.engine.h200.waves import STOP, Part, Standing, size_of, wave
 from tests.engine.plants import H200, Plant
 
@@ -36,8 +33,6 @@ MEASURE = 9.0
 """Seconds of a run with its captures, on average of all plants: some run at a fifth of the usual speed."""
 SLOW = 30.0
 """Seconds of the longest run."""
-_SETTLED = 1_767_225_600
-"""Time of every file that a plant changes (2026): older than any server, so that none looks older than its code."""
 
 
 @dataclass(frozen=True)
@@ -133,11 +128,6 @@ def _needs_code(plant: Plant) -> bool:
     return bool(lever.edit or lever.stale)
 
 
-def has_git() -> bool:
-    """Whether a checkout can be made here; without one the commits are left out, and the kit's own engine runs."""
-    return shutil.which("git") is not None
-
-
 def _servers(plants: Sequence[Plant]) -> int:
     """How many need a server of their own."""
     return sum(not p.levers[H200].on_client for p in plants)
@@ -155,20 +145,6 @@ def _cut(plants: Sequence[Plant], servers: int) -> list[Plant]:
     return [p for p in plants if p in own or p.levers[H200].on_client]
 
 
-class Installed(Checkout):
-    """The engine as it lies in the kit, which is no checkout: it stands at its base, and nowhere else."""
-
-    def __init__(self, path: Path) -> None:
-        """`path` goes first on PYTHONPATH."""
-        self.folder = self.path = path
-        self.edits = {}
-
-    def put(self, name: str = BASE) -> None:
-        """Raises: ValueError for anything but the base."""
-        if name != BASE:
-            raise ValueError(f"there is no git to make {name} with")
-
-
 class _Site:
     """The board that the runs of a wave go to."""
 
@@ -177,19 +153,15 @@ class _Site:
 
     @cached_property
     def board(self) -> Board:
-        """The board, with the engine's checkout compiled; made when the first server is wanted."""
+        """The board, made when the first server is wanted."""
         made = Board(self.place.lab.folder, self.place.bench(self.load))
+        made.checkout = self.place.checkout
         made.clear()
-        if not has_git():
-            made.checkout = Installed(made.bench.package.parent)
-            return made
-        _stand(made.checkout, BASE)
-        _compiled(made.checkout.path, self.place.python)
         return made
 
     def stand(self, code: str) -> None:
         """Put the checkout where servers of that code are started."""
-        _stand(self.board.checkout, code)
+        stand(self.place.checkout, code)
 
     def servers(self, block: Block) -> tuple[Standing, ...]:
         """A server for each task."""
@@ -238,22 +210,9 @@ class _Site:
     def _take(self, task: Task, server_name: str, cards: tuple[int, ...], fleet: Fleet) -> None:
         """Raises: Missing, OSError, SessionError."""
         server, lever = fleet.server(server_name), levers_of(task, H200)[0]
-        _stand(self.board.checkout, lever.edit or BASE, moved=lever.stale)
-        with exported(self.environment(task, cards)):
-            self.board.take(task, server)
-
-
-def _stand(checkout: Checkout, code: str, moved: str = "") -> None:
-    """Put the checkout at a commit. No file looks newer than it was, but that of a commit that it `moved` away from."""
-    checkout.put(code)
-    for edit in checkout.edits.values():
-        if (path := checkout.path / edit.file).exists():
-            os.utime(path, (_SETTLED, _SETTLED))
-    if moved:
-        os.utime(checkout.path / checkout.edits[moved].file)
-
-
-def _compiled(path: Path, python: str) -> None:
-    """Have the checkout's files compiled once, and not by every process of every server."""
-    command = [python, "-m", "compileall", "-q", "-j", "0", str(path)]
-    subprocess.run(command, check=False, capture_output=True, timeout=120)
+        stand(self.place.checkout, lever.edit or BASE, moved=lever.stale)
+        try:
+            with exported(self.environment(task, cards)):
+                self.board.take(task, server)
+        finally:
+            stand(self.place.checkout, BASE)

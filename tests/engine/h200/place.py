@@ -7,13 +7,16 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from envsnap.integrations import site_directory
 from tests.benchmarks.planted.trials import ROOT, entry_point
+from tests.engine.checkout import Checkout
 from tests.engine.h200.bench import NO_MULTICAST, H200Bench
 from tests.engine.h200.lab import Lab
 from tests.engine.h200.shapes import Load, write_models
+from tests.engine.h200.tree import tree_of
 
 CARD_BYTES = 143_771 * 2**20
 """Of a card as its driver tells, where a plan is only printed."""
@@ -46,6 +49,16 @@ class Place:
         models = write_models(self.dest / "models", self.lab.folder / "models", load.shape)
         return H200Bench(self.dest, models, load, self.python)
 
+    @property
+    def engine(self) -> Path:
+        """The folder of the engine's checkout."""
+        return self.lab.folder / "engine"
+
+    @cached_property
+    def checkout(self) -> Checkout:
+        """The engine that all servers run, at its base when it is first asked for."""
+        return tree_of(self.engine, self.dest / "site" / "sglang", self.python)
+
     def room(self) -> list[float]:
         """Bytes that servers may take on each card."""
         try:
@@ -57,8 +70,19 @@ class Place:
 
     @property
     def is_cold(self) -> bool:
-        """Whether nothing was compiled here yet."""
-        return (self.dest / "cache").is_dir() and not any((self.dest / "cache").glob("*/*"))
+        """Whether no server has compiled what it needs, from this checkout; not known without a kit: then it has."""
+        return self._warmed.parent.is_dir() and not (
+            self._warmed.exists() and self._warmed.read_text() == str(self.engine)
+        )
+
+    def warmed(self) -> None:
+        """Note that one has; the note travels with what was compiled."""
+        if self.is_cold:
+            self._warmed.write_text(str(self.engine))
+
+    @property
+    def _warmed(self) -> Path:
+        return self.dest / "cache" / "warmed-for"
 
     def plain(self) -> dict[str, str]:
         """This environment with envsnap to be imported, and multicast off."""
@@ -70,7 +94,7 @@ class Place:
         usual = self.bench(load).variables(ranks, simulated=True)
         installed = self.lab.folder / "installed"
         entry_point(installed)
-        paths = [site_directory(), str(installed), usual["PYTHONPATH"], str(ROOT)]
+        paths = [site_directory(), str(installed), str(self.checkout.path), usual["PYTHONPATH"], str(ROOT)]
         return {
             **self.plain(), **usual, "PYTHONPATH": os.pathsep.join(paths), **on_cards(cards),
             "ENVSNAP_RECORD": str(self.lab.folder / "records"), **more,

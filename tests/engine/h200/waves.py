@@ -10,6 +10,7 @@ from tests.engine.checkout import BASE
 from tests.engine.h200.fleet import Fleet, Spec, Stand, side_by_side
 from tests.engine.h200.lab import Step
 from tests.engine.h200.place import Place
+from tests.engine.h200.tree import is_made
 
 START = 105.0
 """Seconds until all are ready, before any was started: what was seen of one server with nothing compiled."""
@@ -55,7 +56,7 @@ def wave(place: Place, name: str, parts: Sequence[Part], stand: Stand | None = N
     learnt = place.lab.learnt
     stages = len({s.spec.code for p in left for s in p.servers} - {BASE})
     seconds = learnt.get("start", START) + stages * learnt.get("code", CODE) + COLD * place.is_cold + STOP
-    seconds += CHECKOUT if stand and not (place.lab.folder / "engine" / "complete").exists() else 0.0
+    seconds += 0.0 if is_made(place.engine) else CHECKOUT
     return [Step(name, seconds, lambda: _work(place, left, stand), {p.name: p.seconds for p in left})]
 
 
@@ -69,6 +70,8 @@ def _work(place: Place, parts: Sequence[Part], stand: Stand | None) -> Json:
     limit = min(LIMIT, max(lab.left - STOP, 1.0))
     with side_by_side(specs, lab.folder, limit, pioneer=cold, stand=stand) as fleet:
         _learn(place, fleet, specs[1:] if cold else specs)
+        if fleet.servers:
+            place.warmed()
         for part in chosen:
             if not part.wanted():
                 continue
