@@ -46,7 +46,9 @@ def test_each_line_has_its_share_of_the_looks_while_serving(tmp_path: Path) -> N
     def share(start: str, which: int) -> float:
         return sum(lines.get(line, (0, 0))[which] for line in numbers(start)) / looks
 
-    assert lines[numbers("work()").pop()] == [looks, 0], "in it all the time, and never at it"
+    inside, at = lines[numbers("work()").pop()]
+    assert inside >= looks - 3, "in it all the time, but before its begin and after its end"
+    assert at == 0, "never at it, since what it calls is the innermost"
     assert share("time.sleep", 1) > 0.06
     assert share("spin(0.03)", 0) > 0.06
     assert share("spin(0.03)", 1) < 0.1, "what it calls is the innermost"
