@@ -240,18 +240,32 @@ def test_an_archive_holds_what_the_next_machine_needs_and_no_more(tmp_path: Path
     assert [name for name in (*kept, *left) if (other.folder / name).exists()] == list(kept)
 
 
-def test_an_archive_that_is_too_large_goes_without_samples_first(
+def test_a_large_archive_has_volumes_and_goes_without_samples_before_it_has_too_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(labs, "LIMIT_BYTES", 20_000)
     lab = Lab(tmp_path / "lab", 100, Clock(), say=quiet)
+    lab.attempt("a", lambda: "kept")
     runs = lab.folder / ".envsnap" / "runs"
     runs.mkdir(parents=True)
-    (runs / "a.samples.json.gz").write_bytes(random.Random(0).randbytes(60_000))
-    (runs / "a.json.gz").write_bytes(b"kept")
-    assert lab.pack(tmp_path / "out.tar.gz") <= 20_000
-    monkeypatch.setattr(labs, "LIMIT_BYTES", 10)
-    with pytest.raises(ValueError, match="may have 10"):
+    draw = random.Random(0)
+    for number in range(3):
+        (runs / f"{number}.json.gz").write_bytes(draw.randbytes(15_000))
+    lab.pack(tmp_path / "out.tar.gz")
+    assert sorted(p.name for p in tmp_path.glob("out*")) == ["out-2.tar.gz", "out-3.tar.gz", "out.tar.gz"]
+    other = Lab(tmp_path / "other", 100, Clock(), say=quiet)
+    other.unpack(tmp_path / "out.tar.gz")
+    assert other.found("a") == "kept"
+    assert len(list((other.folder / ".envsnap" / "runs").iterdir())) == 3
+    (runs / "0.samples.json.gz").write_bytes(draw.randbytes(120_000))
+    monkeypatch.setattr(labs, "VOLUMES", 3)
+    (tmp_path / "out-4.tar.gz").write_text("of an earlier call, which had more")
+    lab.pack(tmp_path / "out.tar.gz")
+    lean = Lab(tmp_path / "lean", 100, Clock(), say=quiet)
+    lean.unpack(tmp_path / "out.tar.gz")
+    assert sorted(p.name for p in (lean.folder / ".envsnap" / "runs").iterdir()) == [f"{n}.json.gz" for n in range(3)]
+    monkeypatch.setattr(labs, "VOLUMES", 2)
+    with pytest.raises(ValueError, match="may have 2"):
         lab.pack(tmp_path / "out.tar.gz")
 
 

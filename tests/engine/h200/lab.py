@@ -21,7 +21,9 @@ from envsnap.reading import Json
 from envsnap.store import FOLDER
 
 LIMIT_BYTES = 15 << 20
-"""An archive may have 16 MB."""
+"""Of a volume of the archive, of 16 MiB that a file may have."""
+VOLUMES = 6
+"""Of eight files that may come back."""
 TRIES = 2
 """A step that failed so often is left alone."""
 PACKED_SECONDS = 60.0
@@ -65,7 +67,7 @@ class Lab:
     seconds: float
     clock: Callable[[], float] = time.monotonic
     archive: Path | None = None
-    say: Callable[[str], None] = print
+    say: Callable[[str], None] = field(default_factory=lambda: _print)
     results: dict[str, Json] = field(default_factory=dict)
     learnt: dict[str, float] = field(default_factory=dict)
 
@@ -165,26 +167,36 @@ class Lab:
     # -- the archive ----------------------------------------------------------------------------------------
 
     def pack(self, target: Path) -> int:
-        """Write the archive; its size in bytes. Raises: ValueError where it would be too large even without samples."""
+        """Write the archive, in as many volumes as it needs; its size in bytes.
+
+        Raises: ValueError where they would be too many even without samples and logs.
+        """
         every = sorted(p for p in self.folder.rglob("*") if p.is_file() and _wanted(p.relative_to(self.folder)))
-        part = target.with_name(f".{target.name}.part")
-        for chosen in (every, [p for p in every if ".samples." not in p.name and p.suffix not in (".log", ".out")]):
+        lean = [p for p in every if ".samples." not in p.name and p.suffix not in (".log", ".out")]
+        volumes = next((found for chosen in (every, lean) if len(found := _volumes(chosen)) <= VOLUMES), None)
+        if volumes is None:
+            raise ValueError(f"the archive needs {len(_volumes(lean))} volumes, and may have {VOLUMES}")
+        size, part = 0, target.with_name(f".{target.name}.part")
+        for number, paths in enumerate(volumes, 1):
             with tarfile.open(part, "w:gz", compresslevel=6) as archive:
-                for path in chosen:
+                for path in paths:
                     archive.add(path, path.relative_to(self.folder))
-            if (size := part.stat().st_size) <= LIMIT_BYTES:
-                part.rename(target)
-                self.packed = self.clock()
-                return size
-        part.unlink()
-        raise ValueError(f"the archive has {size} bytes, and may have {LIMIT_BYTES}")
+            size += part.stat().st_size
+            part.rename(_volume(target, number))
+        while (older := _volume(target, number := number + 1)).exists():
+            older.unlink()
+        self.packed = self.clock()
+        return size
 
     def unpack(self, source: Path) -> None:
         """Take up what an earlier call did, unless this folder holds it, and more, already."""
         if (self.folder / "results.json").exists():
             return
-        with tarfile.open(source) as archive:
-            archive.extractall(self.folder, filter="data")
+        number = 1
+        while (path := _volume(source, number)).exists():
+            with tarfile.open(path) as archive:
+                archive.extractall(self.folder, filter="data")
+            number += 1
         self._load()
 
     def _load(self) -> None:
@@ -196,6 +208,10 @@ class Lab:
         write_atomically(self.folder / name, json.dumps(content, indent=1).encode())
 
 
+def _print(text: str) -> None:
+    print(text, flush=True)  # a call that is killed must have said how far it came
+
+
 def _failed(error: Exception) -> dict[str, Json]:
     return {
         "status": "failed", "reason": f"{type(error).__name__}: {error}",
@@ -205,6 +221,26 @@ def _failed(error: Exception) -> dict[str, Json]:
 
 def _more(step: Step) -> str:
     return "".join(f"\n{'':17}{name} {seconds:.0f} s" for name, seconds in step.parts.items())
+
+
+def _volume(archive: Path, number: int) -> Path:
+    """The file of a volume: lab.tar.gz, lab-2.tar.gz, …"""
+    name, _, kind = archive.name.partition(".")
+    return archive if number == 1 else archive.with_name(f"{name}-{number}.{kind}")
+
+
+def _volumes(paths: Sequence[Path]) -> list[list[Path]]:
+    """Files by volume, in their order: by their sizes, since most of them are compressed already."""
+    found: list[list[Path]] = [[]]
+    left = LIMIT_BYTES
+    for path in paths:
+        size = path.stat().st_size
+        if size > left and found[-1]:
+            found.append([])
+            left = LIMIT_BYTES
+        found[-1].append(path)
+        left -= size
+    return found
 
 
 def _wanted(path: Path) -> bool:
