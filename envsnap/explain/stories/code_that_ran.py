@@ -28,6 +28,11 @@ NEEDS = ("repo[].head",)
 
 _NEW = 0.01
 """Time in the old lines up to which what the new ones call is new with them."""
+_MUCH, _SOME, _NONE = 0.33, 0.1, 0.03
+"""Parts of the lost time from which, or up to which, what differs takes it. Looks also see the time between requests,
+and a thread is seen where it gives way to others: a commit that cost 38 % of a run was seen at 19 % of the looks."""
+_EXPECTED = 30
+"""Looks that the lost time would have had, from which on none of them says something."""
 _SHOWN = 8
 """Commits, and functions, that are told one by one."""
 _CODE = ("repo[].head", "repo[].tree_id", "repo[].patch", "repo[].patch_truncated", "repo[].changed[].blob",
@@ -85,11 +90,11 @@ def _time(reach: RepositoryReach, slowdown: float | None, changes: Sequence[Chan
     took, (_, most) = sum(share for share, _ in taken), max(taken)
     code = tuple(c for c in changes if pattern_of(c.path) in _CODE)
     text = f"The slow run spent {max(0.0, took):.0%} of its time ({reach.looks} looks) in what differs, most in {most}"
-    if took >= 0.5 * lost:
+    if took >= _MUCH * lost:
         yield Clue(f"{text}; the slowdown is {lost:.0%} of it.", STRONG, code)
-    elif took >= 0.15 * lost:
+    elif took >= _SOME * lost:
         yield Clue(f"{text}; the slowdown is {lost:.0%} of it.", FAIR, code)
-    elif reach.looks * lost >= 30 and took < 0.05 * lost:
+    elif reach.looks * lost >= _EXPECTED and took < _NONE * lost:
         # NOTE: little, since a line that takes no time may make others take it.
         yield Clue(f"The slow run spent next to no time ({reach.looks} looks) in what differs.", -WEAK, code)
 
