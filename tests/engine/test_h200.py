@@ -22,7 +22,7 @@ from tests.engine.h200.__main__ import SECONDS
 from tests.engine.h200.bench import NO_MULTICAST, H200Bench, Unsafe, refuse_multicast
 from tests.engine.h200.fleet import Spec
 from tests.engine.h200.lab import Lab, Step
-from tests.engine.h200.place import CARD_BYTES, Place
+from tests.engine.h200.place import CARD_BYTES, SPARE_BYTES, Place, Remembered
 from tests.engine.h200.shapes import LOADS, TOKENS, write_models
 from tests.engine.plants import H200, Lever, plants_of
 
@@ -397,6 +397,25 @@ def test_a_part_that_finds_no_room_beside_the_others_waits(tmp_path: Path) -> No
     assert [p.name for p in waves.fitting(place_of(tmp_path), parts)] == ["a", "c"]
     with pytest.raises(ValueError, match="200 GB needed"):
         waves.fitting(place_of(tmp_path), [replace(parts[0], servers=(replace(parts[0].servers[0], bytes=2e11),))])
+
+
+def test_what_is_free_is_not_asked_for_all_the_time() -> None:
+    read = iter(([1.0], [2.0]))
+    free = Remembered(lambda: next(read), seconds=1000)
+    assert [free(), free()] == [[1.0], [1.0]]
+    free.seconds = -1
+    assert free() == [2.0]
+
+
+def test_where_nothing_tells_what_is_free_that_is_said(tmp_path: Path) -> None:
+    def fails() -> list[float]:
+        raise OSError("no nvidia-smi")
+
+    said: list[str] = []
+    place = place_of(tmp_path, 2, free=fails)
+    place.lab.say = said.append
+    assert place.room() == [CARD_BYTES - SPARE_BYTES] * 2
+    assert said == ["what is free on the cards is not known (no nvidia-smi): they are taken to be empty"]
 
 
 def test_the_shapes_take_the_memory_of_their_weights() -> None:

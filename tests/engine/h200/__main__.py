@@ -84,9 +84,7 @@ def _place(lab: Lab, given: argparse.Namespace) -> Place:
 
 
 def _report(place: Place, write: bool) -> None:
-    """Judge and print; also what the first look and the search have found."""
-    for name, span in looking.spans(place).items():
-        print(f"{name}: {looking.FRESH} fresh servers {span:.1%} apart")
+    """Judge and print, with what the first look and the search have found."""
     load = blocks.load_of(place)
     board = Board(place.lab.folder, H200Bench(place.dest, place.lab.folder / "models", load))
     rows = []
@@ -103,6 +101,8 @@ def _report(place: Place, write: bool) -> None:
         "commit": commit.stdout.strip(),
         "design": DESIGN,
         "acceptance": "simulated at 2.5, but for the plants that say by merit",
+        "fresh servers apart": {name: round(span, 4) for name, span in looking.spans(place).items()},
+        "missing in a block": blocks.missed(place),
     }, rows, proving.search_of(place))  # fmt: skip
     print("\n".join(report.lines(made)))
     if write:

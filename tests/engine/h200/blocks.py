@@ -31,6 +31,7 @@ TWO_RANKS = ("nothing-2", "one-rank", "rank-affinity", "p2p-disable", "nccl-prot
 """The plants that are measured, by their worth: where memory is short, the last ones are left out."""
 MEASURE = 9.0
 """Seconds of a run with its captures, on average of all plants: some run at a fifth of the usual speed."""
+NO_TIME = "there was no time left"
 SLOW = 30.0
 """Seconds of the longest run."""
 
@@ -145,6 +146,20 @@ def _cut(plants: Sequence[Plant], servers: int) -> list[Plant]:
     return [p for p in plants if p in own or p.levers[H200].on_client]
 
 
+def missed(place: Place) -> dict[str, str]:
+    """Why a plant is missing in some block, in few words: what its server said lies in the results."""
+    found: dict[str, str] = {}
+    for name in place.lab.results:
+        told = place.lab.found(name) if name.startswith("plants/") else None
+        if not told or told == REHEARSED:
+            continue
+        found |= dict.fromkeys(told["no_room"], "no room on the card")
+        for plant, reason in told["failed"].items():
+            failed = "its server did not come up" if reason.startswith("Missing:") else "its run failed"
+            found[plant] = reason if reason == NO_TIME else failed
+    return found
+
+
 class _Site:
     """The board that the runs of a wave go to."""
 
@@ -191,7 +206,7 @@ class _Site:
             task = planned
             if lab.left < SLOW + STOP + MEASURE:
                 # Without its usual state a block is worth nothing: of what is left that alone is measured.
-                failed |= dict.fromkeys((p for p in task.plants if p != BASELINE), "there was no time left")
+                failed |= dict.fromkeys((p for p in task.plants if p != BASELINE), NO_TIME)
                 task = replace(task, plants=tuple(p for p in task.plants if p == BASELINE))
             try:
                 if task.plants:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -33,6 +35,21 @@ def free_bytes() -> list[float]:
     return [float(line) * 2**20 for line in told.stdout.split()]
 
 
+class Remembered:
+    """What is free, read again after some seconds: a plan asks for it many times."""
+
+    def __init__(self, read: Callable[[], list[float]] = free_bytes, seconds: float = 20.0) -> None:
+        self.read, self.seconds = read, seconds
+        self._at = -math.inf
+        self._found: list[float] = []
+
+    def __call__(self) -> list[float]:
+        """Bytes by card. Raises as `read` does."""
+        if time.monotonic() - self._at > self.seconds:
+            self._found, self._at = self.read(), time.monotonic()
+        return self._found
+
+
 @dataclass(frozen=True)
 class Place:
     """`gpus` cards are used; `free` says what is free on each. `load` is that of the blocks, if one was named."""
@@ -41,7 +58,7 @@ class Place:
     lab: Lab
     gpus: int
     python: str = sys.executable
-    free: Callable[[], list[float]] = free_bytes
+    free: Callable[[], list[float]] = field(default_factory=Remembered)
     load: Load | None = None
 
     def bench(self, load: Load) -> H200Bench:

@@ -161,7 +161,7 @@ class Proof:
                 raise
         if process.returncode not in codes:
             end = (self.folder / "prove.log").read_text(errors="replace")[-500:]
-            raise RuntimeError(f"envsnap {arguments[0]} ended with {process.returncode}: {end}")
+            raise RuntimeError(f"envsnap {arguments[0]} ended with {process.returncode}: {told[-300:]} {end}")
         return told
 
 

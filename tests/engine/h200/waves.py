@@ -24,6 +24,8 @@ STOP = 8.0
 """Seconds until all have ended."""
 LIMIT = 240.0
 """Seconds after which a server is given up."""
+SEVERAL = 4
+"""Servers from which it is learnt how long a wave takes to start: few are ready sooner."""
 GROWS = 1.25
 """How much larger servers are taken for, once some did not come up for lack of memory."""
 
@@ -88,7 +90,8 @@ def _learn(place: Place, fleet: Fleet, specs: Sequence[Spec]) -> None:
     for name, reason in fleet.failed.items():
         lab.say(f"{name} did not come up: {reason.strip().splitlines()[-1][:300] if reason.strip() else '?'}")
     if took := [fleet.seconds[s.name] for s in specs if s.name in fleet.seconds]:
-        lab.learn("start", 1.15 * max(took))
+        if len(specs) >= SEVERAL:
+            lab.learn("start", 1.15 * max(took))
         lab.say(f"ready after {min(took):.0f} to {max(took):.0f} s")
     if fleet.code_seconds:
         lab.learn("code", 1.15 * fleet.code_seconds)
