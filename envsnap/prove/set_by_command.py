@@ -59,6 +59,10 @@ def options(changes: Sequence[Change], sides: Sides) -> Ends:
     if not names:
         return Setting(), Setting()
     typed = [_typed(side) for side in (sides.fast, sides.slow)]
+    # NOTE: an argument may be an object, which is told field by field; an engine that can be given one has it typed.
+    names = dict.fromkeys(n for n in names if "." not in n or any(n in held for held in typed))
+    if not names:
+        raise NoLever("it is a part of what the engine works out, and no option sets it by itself")
     resolved = [resolved_arguments(side.snapshot) for side in (sides.fast, sides.slow)]
     words: tuple[dict[str, tuple[str, ...] | None], dict[str, tuple[str, ...] | None]] = ({}, {})
     for name in names:

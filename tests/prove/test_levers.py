@@ -90,6 +90,23 @@ def test_what_the_engine_chose_by_itself_is_spelled_as_usual(tmp_path: Path) -> 
     assert switch.fast.options == {"cuda_graph_max_bs": ("--cuda-graph-max-bs", "64")}
 
 
+def test_a_field_of_what_the_engine_works_out_is_no_option(tmp_path: Path) -> None:
+    """A prefill in other pieces comes with other graph sizes, which nobody typed."""
+    sizes = {"chunked_prefill_size": (2048, 64), "cuda_graph_config.prefill.max_bs": (2048, 64)}
+    fast, slow = ({f"server[0].argument[{n}]": pair[side] for n, pair in sizes.items()} for side in (0, 1))
+    switches, manual = made(tmp_path, *sides(fast, slow))
+    assert list(switches) == ["argument:chunked_prefill_size"]
+    assert "no option sets it" in manual["argument:cuda_graph_config.prefill.max_bs"].reason
+    typed = {"worker[main].argv": ["serve", "--compilation-config.mode", "3"], "worker[main].env[PATH]": "/bin"}
+    other = {**typed, "worker[main].argv": ["serve", "--compilation-config.mode", "0"]}
+    switches, _ = made(tmp_path, *sides(
+        {**typed, "server[0].argument[compilation_config.mode]": 3},
+        {**other, "server[0].argument[compilation_config.mode]": 0},
+    ))  # fmt: skip
+    (switch,) = switches.values()
+    assert switch.fast.options == {"compilation_config.mode": ("--compilation-config.mode", "3")}
+
+
 def test_options_of_a_command_line() -> None:
     argv = ["serve", "--bs", "1", "2", "--shift", "-3", "--flag", "-q", "--name=x", "--last"]
     assert options_of(argv) == {
