@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from envsnap.jsonfile import write_atomically
 from envsnap.redact import Redactor
+from envsnap.wording import clip, printable
 
 PIECE_BYTES = 32 << 20
+TAIL_BYTES = 16 << 10
+WORDS = 200
+"""Characters of a log's last line that are quoted."""
 
 
 def clean(path: Path, redactor: Redactor) -> None:
@@ -23,6 +28,21 @@ def clean(path: Path, redactor: Redactor) -> None:
         write_atomically(path, after)
     except OSError:
         path.unlink(missing_ok=True)
+
+
+def last_words(path: Path, redactor: Redactor) -> str:
+    """The last line of a log that says something, without secrets and cut short; empty where none does."""
+    try:
+        with path.open("rb") as file:
+            start = max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES)
+            file.seek(start)
+            data = file.read(TAIL_BYTES)
+    except OSError:
+        return ""
+    # NOTE: a line of which the beginning is cut off might hold a secret that nobody recognises.
+    lines = data.split(b"\n")[1 if start else 0 :]
+    said = [line for line in (_cleaned(line, redactor).decode(errors="replace").strip() for line in lines) if line]
+    return clip(printable(said[-1]), WORDS) if said else ""
 
 
 def _cleaned(piece: bytes, redactor: Redactor) -> bytes:

@@ -137,7 +137,9 @@ class Repetition:
             except CommandError as error:
                 why = str(error)
             if why:
-                self.draft = replace(self.draft, status="never_ready", reason=why)
+                words = logs.last_words(log, self.redactor)
+                reason = f"{why}, which ends with: {words}" if words else why
+                self.draft = replace(self.draft, status="never_ready", reason=reason)
                 if self.server:
                     self.server.stop(self.setting.new_host(), self.redactor)
                     self.server = None

@@ -95,6 +95,15 @@ def test_a_server_that_dies(tmp_path: Path, port: int) -> None:
     assert "exit code 3" in outcome.runs[0].reason
 
 
+def test_the_last_words_of_a_server_are_told_without_secrets(tmp_path: Path, port: int) -> None:
+    text = "usage: serve\\nerror: unrecognized arguments: --chunks \\x1b[31m --api-key sk-0123456789abcdef0123\\n\\n"
+    dies = python(f"import sys; sys.stderr.write('{text}'); sys.exit(2)")
+    outcome, _ = run(tmp_path, Plan(ask(port), **serve(port, server=dies)))
+    reason = outcome.runs[0].reason
+    assert "server.log, which ends with: error: unrecognized arguments: --chunks \\x1b[31m --api-key " in reason
+    assert "0123456789" not in reason
+
+
 @pytest.mark.parametrize(
     ("command", "code", "reason"),
     [
