@@ -140,6 +140,17 @@ def test_one_outlier_settles_nothing() -> None:
     assert [c.suspect for c in result.culprits] == ["s07"]
 
 
+def test_little_is_settled_sooner_and_rather_as_nothing() -> None:
+    """Two sides that a verdict calls the same are not run sixteen times to see that they are."""
+    spread = Spread(0.03, 8)
+    alike = [0.00, 0.03, -0.02, 0.01, -0.01, 0.02, -0.03, 0.00]
+    assert judge(alike[:3], alike[:3], spread, math.log(1.014)) is Gate.UNDECIDED
+    assert judge(alike[:4], alike[4:], spread, math.log(1.014)) is Gate.SHUT
+    assert judge(alike[:4], alike[4:], spread, math.log(1.04)) is Gate.UNDECIDED
+    slower = [v + 0.2 for v in alike]
+    assert judge(slower[:4], alike[4:], spread, math.log(1.014)) is Gate.OPEN
+
+
 def test_the_gate_wants_more_pairs_where_runs_scatter() -> None:
     assert judge([0.4, 0.4], [0.0, 0.0], Spread(0.02, 6.0), 0.4) is Gate.OPEN
     assert judge([0.4, 0.4], [0.0, 0.0], Spread(0.2, 6.0), 0.4) is Gate.UNDECIDED
