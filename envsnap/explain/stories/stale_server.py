@@ -86,8 +86,8 @@ def _older(view: View, started: float, held: list[Change]) -> Iterator[Finding]:
 
 def _changed_under_it(view: View) -> Iterator[Finding]:
     """Source files that hold something else than the slow side's workers have loaded."""
-    newer = [c for c in view.changed("record[].source_newer") if after(c)]
-    files = list(dict.fromkeys(str(file) for c in newer for file in after(c) or ()))
+    newer = [c for c in view.changed("record[].source_newer") if isinstance(after(c), list)]
+    files = list(dict.fromkeys(str(file) for c in newer for file in after(c)))
     if not files:
         return
     loaded = [Ran(facts).blobs for facts in view.sides]
