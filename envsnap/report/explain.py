@@ -9,7 +9,9 @@ import textwrap
 from collections.abc import Sequence
 
 from envsnap.explain.explanation import Evidence, Explanation, Mistake, RuledOut, Suspect
+from envsnap.explain.symptom import FLAT
 from envsnap.explain.titles import effects_text, revision_text
+from envsnap.explain.weights import WEIGHTS
 from envsnap.fold import Group, grouped
 from envsnap.keys import Type
 from envsnap.report import runs as runs_report
@@ -30,6 +32,8 @@ _GAPS = 5
 _BAR = 10
 _LEADING = 0.5
 _STANDING_OUT = 0.3
+_MUCH = 2
+"""Times the slowdown, as logarithms, beyond which a bound bounds nothing."""
 _INDENT = " " * 8
 
 
@@ -48,7 +52,10 @@ def text(explanation: Explanation, names: tuple[str, str], width: int, everythin
     if lines:
         lines.append([])
     fast, slow = names if explanation.fast == "a" else names[::-1]
-    lines += [[(f"fast: {fast}   slow: {slow}", "dim")], *_wrapped(headline(explanation), [], wide, "title")]
+    lines += [
+        [(f"fast: {fast}   slow: {slow}{_slowdown_text(explanation)}", "dim")],
+        *_wrapped(headline(explanation), [], wide, "title"),
+    ]
     lines += [[(clip(f"! {note}", wide), "warn")] for note in explanation.notes]
     chosen = _chosen(explanation.suspects, everything)
     for suspect in chosen:
@@ -59,6 +66,14 @@ def text(explanation: Explanation, names: tuple[str, str], width: int, everythin
     lines += _ruled_out(explanation.ruled_out, wide, everything)
     lines += _gaps(explanation, wide, everything)
     return lines
+
+
+def _slowdown_text(explanation: Explanation) -> str:
+    """The slowdown that is to be explained, and once in words what such a figure means."""
+    slowdown = explanation.symptom.slowdown
+    if slowdown is None or slowdown < FLAT:
+        return ""
+    return f"   ×{math.exp(slowdown):.2f}: what took 1 s takes {math.exp(slowdown):.2f} s"
 
 
 def top(explanation: Explanation, width: int, count: int = 3) -> list[Line]:
@@ -181,13 +196,16 @@ def _change(group: Group, indent: str, width: int) -> Line:
 
 
 def size_text(suspect: Suspect, explanation: Explanation) -> str:
-    """How large it can be against what is to be explained."""
+    """How large it can be against what is to be explained; empty where that says little: its evidence says that it is
+    too small, or it can be much larger.
+    """
     slowdown = explanation.symptom.slowdown
     if suspect.largest_ratio is None or slowdown is None or slowdown <= 0:
         return ""
-    rest = suspect.unexplained or 1.0
-    left = f"; ×{rest:.2f} stays unexplained" if rest > 1.05 else ""
-    return f"It can make at most ×{suspect.largest_ratio:.2f} of ×{math.exp(slowdown):.2f}{left}."
+    too_small = math.log(suspect.unexplained or 1.0) > WEIGHTS.bounds.within * slowdown
+    if too_small or math.log(suspect.largest_ratio) > _MUCH * slowdown:
+        return ""
+    return f"It can make up to ×{suspect.largest_ratio:.2f}; the slowdown is ×{math.exp(slowdown):.2f}."
 
 
 def _block(title: str, sentences: Sequence[str], width: int) -> list[Line]:

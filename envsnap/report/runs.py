@@ -10,6 +10,8 @@ from envsnap.runs.speed import Share
 from envsnap.runs.verdict import Design, Outcome
 
 _SHOWN = 8
+_REST = "residual"
+_NOT_SPLIT = "  not split: step time and accept length are not known of both sides"
 
 _TERM_NAMES = {
     "accept_length": "accept length",
@@ -38,7 +40,8 @@ def text(comparison: Comparison) -> list[Line]:
             lines.append([(f"  suspicious: {settle(judged)}", "warn")])
     if shares := moving(comparison):
         lines += [[], [("speed of one stream", "title")]]
-        lines += [_share(share) for share in shares]
+        split = any(share.term != _REST for share in shares)
+        lines += [_share(share) for share in shares] if split else [[(_NOT_SPLIT, "dim")]]
     lines += [[(f"! {note}", "warn")] for note in comparison.notes]
     return lines
 
@@ -55,18 +58,37 @@ def _metric(judged: Judged) -> Line:
     style = "dim"
     if verdict.outcome is Outcome.DIFFERENT:
         style = "bad" if worse(judged) else "good" if worse(judged) is False else "warn"
-    interval = (
-        f"  95 % {verdict.low:.3f} to {verdict.high:.3f}"
-        if verdict.low is not None and verdict.high is not None
-        else ""
-    )
+    factor, interval = gap_text(judged)
     unit = f" {judged.metric.unit}" if judged.metric.unit else ""
     return [
         (f"{verdict.outcome.value.upper():9}", style),
         (f" {judged.metric.name}  ", "path"),
-        (f"{middle(judged.a)} → {middle(judged.b)}{unit}  ×{verdict.ratio:.3f}{interval}", ""),
+        (f"{middle(judged.a)} → {middle(judged.b)}{unit}  {factor}{f'  95 % {interval}' if interval else ''}", ""),
         (f"  n = {verdict.n_a}, {verdict.n_b}", "dim"),
     ]
+
+
+def gap_text(judged: Judged) -> tuple[str, str]:
+    """How much worse side B is, in one direction whatever the metric counts, and the interval: `×1.57 slower`.
+
+    Of speeds and of times alike it is the ratio of times; of a metric without a good direction B against A.
+    """
+    verdict, is_worse = judged.verdict, worse(judged)
+    ratio, low, high = verdict.ratio, verdict.low, verdict.high
+    word = ""
+    if is_worse is not None and ratio != 1:
+        word = f" {_words(judged.metric.unit)[0 if is_worse else 1]}"
+        if ratio < 1:
+            ratio = 1 / ratio
+            low, high = (1 / high if high else None), (1 / low if low else None)
+    interval = f"{low:.3f} to {high:.3f}" if low is not None and high is not None else ""
+    return f"×{ratio:.3f}{word}", interval
+
+
+def _words(unit: str) -> tuple[str, str]:
+    """What is said of a metric of that unit that got worse, and better."""
+    timed = unit.endswith("/s") or unit in ("s", "ms", "us", "ns")
+    return ("slower", "faster") if timed else ("worse", "better")
 
 
 def middle(values: tuple[float, ...]) -> str:
@@ -103,23 +125,13 @@ def markdown(comparison: Comparison) -> str:
     """The same to paste into an issue."""
     rows = []
     for judged in comparison.judged:
-        v = judged.verdict
-        interval = f"{v.low:.3f} to {v.high:.3f}" if v.low is not None and v.high is not None else ""
-        rows.append(
-            [
-                v.outcome.value.upper(),
-                code(judged.metric.name),
-                middle(judged.a),
-                middle(judged.b),
-                f"{v.ratio:.3f}",
-                interval,
-            ]
-        )
+        outcome = judged.verdict.outcome.value.upper()
+        rows.append([outcome, code(judged.metric.name), middle(judged.a), middle(judged.b), *gap_text(judged)])
     out = [f"- {obstacle}" for obstacle in comparison.obstacles]
     if rows:
         out += [
             "",
-            *table(["verdict", "metric", "A", "B", "ratio", "95 %"], rows),
+            *table(["verdict", "metric", "A", "B", "B against A", "95 %"], rows),
             "",
             comparison.judged[0].verdict.reason,
         ]

@@ -14,7 +14,9 @@ from envsnap.explain import Explanation, explain
 from envsnap.explain.blame import blame
 from envsnap.report import explain as report
 from envsnap.report.lines import paint
-from envsnap.runs.run import packed
+from envsnap.report.runs import gap_text
+from envsnap.runs.compare import compare
+from envsnap.runs.run import Run, packed
 from envsnap.schema import violations
 from envsnap.store import Store
 from tests.explain.pairs import run, side
@@ -224,3 +226,46 @@ def test_a_diff_may_end_with_the_first_suspects() -> None:
     lines = paint(report.top(explain(*pair()), 100), False).splitlines()
     assert len(lines) == 4
     assert "variable NCCL_PROTO" in lines[1]
+
+
+def measured(group: str, figures: dict[str, Any]) -> Run:
+    return run(FAST, group, **figures)
+
+
+@pytest.mark.parametrize(
+    ("metric", "a", "b", "said"),
+    [
+        ("stream_tokens_per_second", 94.0, 60.0, "×1.567 slower"),
+        ("stream_tokens_per_second", 60.0, 94.0, "×1.567 faster"),
+        ("verify_seconds", 0.020, 0.030, "×1.500 slower"),
+        ("verify_seconds", 0.030, 0.020, "×1.500 faster"),
+        ("verify_seconds", 0.030, 0.030, "×1.000"),
+        ("accept_length", 2.0, 1.0, "×0.500"),
+    ],
+)
+def test_a_gap_reads_in_one_direction_whatever_the_metric_counts(metric: str, a: float, b: float, said: str) -> None:
+    found = compare([measured("x", {metric: a})], [measured("y", {metric: b})])
+    [judged] = [j for j in found.judged if j.metric.name == metric]
+    assert gap_text(judged) == (said, "")
+
+
+def test_an_interval_goes_with_the_direction_of_its_gap() -> None:
+    def arm(name: str, speeds: list[float]) -> list[Run]:
+        return [run(FAST, "g", i, arm=name, stream_tokens_per_second=s) for i, s in enumerate(speeds)]
+
+    found = compare(arm("a", [100.0, 101.0, 99.0, 100.0]), arm("b", [50.0, 51.0, 49.0, 50.0]))
+    verdict = found.judged[0].verdict
+    assert verdict.low is not None
+    assert verdict.high is not None
+    factor, interval = gap_text(found.judged[0])
+    assert factor == "×2.000 slower"
+    assert interval == f"{1 / verdict.high:.3f} to {1 / verdict.low:.3f}"
+    low, high = map(float, interval.split(" to "))
+    assert low < 2 < high
+
+
+def test_the_slowdown_is_told_once_in_words() -> None:
+    fast, slow = side(FAST, stream_tokens_per_second=90.0), side(SLOW, group="s", stream_tokens_per_second=60.0)
+    text = paint(report.text(explain(fast, slow), ("then", "now"), 120), False)
+    assert text.count("what took 1 s takes") == 1
+    assert "fast: then   slow: now   ×1.50: what took 1 s takes 1.50 s" in text
