@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 from envsnap.change import Change
 from envsnap.explain.explanation import Evidence
+from envsnap.explain.harm import Towards, known
 from envsnap.explain.homes import home_of
+from envsnap.explain.setting import Setting
 from envsnap.explain.titles import mechanism_of, title_of
 from envsnap.keys import Effect, Lever, pattern_of
 from envsnap.reading import Unset, Value
@@ -63,8 +65,8 @@ _WITH_TORCH = ("library:nccl", "library:cudnn", "library:cublas", "library:nvshm
 _FAMILY = re.compile(r"(?:TORCH_)?(NCCL|SGLANG|SGL|VLLM|FLASHINFER|CUDA|PYTORCH|OMP|UCX|NVSHMEM)_")
 
 
-def gather(changes: Sequence[Change]) -> list[Candidate]:
-    """Changes as candidates, each change in exactly one."""
+def gather(changes: Sequence[Change], setting: Setting | None = None) -> list[Candidate]:
+    """Changes as candidates, each change in exactly one; `setting` says which of them could act in it at all."""
     homes: dict[str, list[Change]] = {}
     for change in changes:
         homes.setdefault(home_of(change), []).append(change)
@@ -73,7 +75,7 @@ def gather(changes: Sequence[Change]) -> list[Candidate]:
     _clocks(homes)
     _caches(homes)
     _with_repository(homes)
-    _lost(homes)
+    _lost(homes, setting)
     return [candidate(home, members) for home, members in homes.items()]
 
 
@@ -143,13 +145,22 @@ def _with_repository(homes: dict[str, list[Change]]) -> None:
             homes[home] += homes.pop(package)
 
 
-def _lost(homes: dict[str, list[Change]]) -> None:
-    """Variables of one family that are all gone: one file not sourced, or one process that did not hand them on."""
+def _lost(homes: dict[str, list[Change]], setting: Setting | None) -> None:
+    """Variables of one family that are all gone: one file not sourced, or one process that did not hand them on.
+
+    Those that could not have acted stay by themselves: they were lost with the others, and no speed with them.
+    """
     families: dict[str, list[str]] = {}
     for home, members in homes.items():
         match = _FAMILY.match(home.removeprefix("env:")) if home.startswith("env:") else None
-        if match and all(isinstance(c.before, Value) and isinstance(c.after, Unset) for c in members):
+        gone = all(isinstance(c.before, Value) and isinstance(c.after, Unset) for c in members)
+        if match and gone and not (setting and all(_is_inert(c, setting) for c in members)):
             families.setdefault(match[1], []).append(home)
     for family, names in families.items():
         if len(names) > 1:
             homes[f"lost:{family}"] = [c for name in names for c in homes.pop(name)]
+
+
+def _is_inert(change: Change, setting: Setting) -> bool:
+    """Whether it does not act on speed at all, or not in this setting."""
+    return known(change, setting).towards is Towards.NEITHER

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from envsnap.explain.evidence import Weighed
 from envsnap.explain.explanation import Evidence
+from envsnap.explain.two_names import same_setting
 from envsnap.explain.weights import STRONG, Consequences, Weights
 from envsnap.keys import instances_of, pattern_of
 
@@ -21,20 +22,25 @@ _FOLLOWS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (consequence, re.compile(causes))
     for consequence, causes in (
         ("load:cpu", r"boot:(isolcpus|maxcpus|nr_cpus|nosmt)|affinity|cgroup:cpu|scheduling|cpu\.offline"
-                     r"|argument:\w*(thread|worker)\w*|kernel\.scheduler_extension|env:(OMP|MKL|KMP)_\w+|load:foreign"),
-        ("affinity", r"boot:isolcpus|env:SGLANG_(SET_CPU_AFFINITY|\w*NUMA\w*)|cgroup:cpu|argument:numa_node"),
-        ("load:clocks", r"power_limit|clocks_set|gpu\[\]\.target_temperature_celsius|gpu\[\]\.power_source"),
+                     r"|argument:\w*(thread|worker)\w*|kernel\.scheduler_extension|env:(OMP|MKL|KMP)_\w+|load:foreign"
+                     r"|numa:layout"),
+        ("affinity", r"boot:isolcpus|env:SGLANG_(SET_CPU_AFFINITY|\w*NUMA\w*)|cgroup:cpu|argument:numa_node"
+                     r"|numa:layout"),
+        ("numa_binding", r"env:SGLANG_\w*NUMA\w*|argument:numa_node|numa:layout"),
+        ("load:clocks", r"power_limit|clocks_set|gpu\[\]\.target_temperature_celsius|gpu\[\]\.power_source|faults"),
         ("load:cpu_clock", r"cpu:clock|cpu:idle|platform\.power_profile|cpu\.package\S*"),
         ("load:memory", r"cgroup:memory|memory\.\S+|storage:\S+|huge_pages"),
         ("nccl:resolved", r"env:NCCL_\w+|lost:NCCL|library:nccl\S*|p2p|pci\[\]\.acs_enabled|pci:iommu|rdma"
                           r"|nvlink|fabric|driver|limits:memlock|memory\.shm_size_bytes|container\.kind|network\S*"
                           r"|env:LD_LIBRARY_PATH|daemon:(nv-fabricmanager|nvidia-imex)"),
         ("server:capacity", r"argument:(\w+\.)?(mem_fraction_static|gpu_memory_utilization|max_total_tokens)"),
-        ("during.server.cached_prompt_percent", r"(story:other_requests:)?request\[.*"
+        ("during.server.cached_prompt_percent", r"request\[.*"
                                                 r"|argument:(\w+\.)?(disable_radix_cache|enable_prefix_caching)"),
         ("p2p", r"pci\[\]\.acs_enabled|pci:iommu|nvlink|driver|virtualization|container\.kind"),
-        ("nvlink", r"fabric|daemon:nv-fabricmanager|module:nvidia:NvLinkDisable"),
+        ("nvlink", r"link_errors|fabric|daemon:nv-fabricmanager|module:nvidia:NvLinkDisable"),
         ("fabric", r"daemon:nv-fabricmanager"),
+        ("pcie", r"link_errors"),
+        ("memory_errors", r"faults"),
         ("model:target", r"argument:(model_path|revision|quantization)"),
         ("model:draft", r"argument:speculative_draft_model_(path|revision)"),
     )
@@ -49,7 +55,7 @@ def related(weighed: Sequence[Weighed], weights: Weights) -> list[Weighed]:
         at = next((i for i, w in enumerate(found) if w.candidate.id == consequence), None)
         if at is None:
             continue
-        likely = [i for i, w in enumerate(found) if causes.fullmatch(w.candidate.id) and _stands_out(w, sizes)]
+        likely = [i for i, w in enumerate(found) if causes.fullmatch(_home(w)) and _stands_out(w, sizes)]
         if len(likely) == 1:
             found[likely[0]] = _caused(found[likely[0]], found[at], sizes)
             del found[at]
@@ -64,15 +70,29 @@ def related(weighed: Sequence[Weighed], weights: Weights) -> list[Weighed]:
     return found
 
 
+def _home(weighed: Weighed) -> str:
+    """The id of a suspect, or of the first bundle in one that a story made of several."""
+    return _OF_STORY.sub("", weighed.candidate.id)
+
+
+_OF_STORY = re.compile(r"^story:\w+?:(?=.)")
+
+
 def _decided(weighed: Sequence[Weighed], sizes: Consequences) -> list[Weighed]:
-    """With arguments that a variable of the same name decides joined to it: nobody changed both for two reasons."""
+    """With variables and arguments that are one setting joined: nobody changed both for two reasons.
+
+    The cause is what somebody typed: the argument where the command line has it otherwise and only ranks have the
+    variable otherwise, which the engine then wrote from it; else the variable.
+    """
     found = list(weighed)
     for argument in [w for w in weighed if w.candidate.id.startswith("argument:")]:
-        name = argument.candidate.id.rpartition(":")[2].rpartition(".")[2].upper()
-        deciding = [i for i, w in enumerate(found) if any(_ends_with(v, name) for v in _variables(w))]
-        if len(deciding) == 1 and argument in found and found[deciding[0]] is not argument:
-            found[deciding[0]] = _caused(found[deciding[0]], argument, sizes)
-            found.remove(argument)
+        name = argument.candidate.id.partition(":")[2]
+        deciding = [w for w in found if w is not argument and any(same_setting(v, name) for v in _variables(w))]
+        if len(deciding) == 1 and argument in found:
+            written = _is_typed(argument) and not _is_exported(deciding[0])
+            cause, consequence = (argument, deciding[0]) if written else (deciding[0], argument)
+            found[found.index(cause)] = _caused(cause, consequence, sizes)
+            found.remove(consequence)
     return found
 
 
@@ -80,13 +100,21 @@ def _variables(weighed: Weighed) -> set[str]:
     """Names of its variables, where something may read them."""
     if any(e.weight <= -STRONG for e in weighed.evidence):
         return set()  # nothing reads it: another engine's
-    paths = [p for p in weighed.candidate.paths if pattern_of(p).endswith((".env[]", ".env_at_exec[]"))]
+    paths = [p for p in weighed.candidate.paths if pattern_of(p).endswith(_VARIABLES)]
     return {instances_of(path)[-1] for path in paths}
 
 
-def _ends_with(variable: str, name: str) -> bool:
-    """Whether it is an engine's variable of that name: `SGLANG_ATTENTION_BACKEND` of ATTENTION_BACKEND."""
-    return "_" in name and variable.endswith(f"_{name}")
+_VARIABLES = ("env[]", ".env_at_exec[]", ".set[]")
+
+
+def _is_typed(argument: Weighed) -> bool:
+    return any(c.leaf.startswith("[--") or ".typed_argument[" in c.path for c in argument.candidate.changes)
+
+
+def _is_exported(variable: Weighed) -> bool:
+    """Whether a process that starts the ranks has it otherwise too: then somebody exported it."""
+    held = [c.path for c in variable.candidate.changes]
+    return any(p.startswith("env[") or (p.startswith("worker[") and instances_of(p)[0].endswith("main")) for p in held)
 
 
 def _caused(cause: Weighed, consequence: Weighed, sizes: Consequences) -> Weighed:

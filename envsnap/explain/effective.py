@@ -2,6 +2,7 @@
 
 - a variable counts where the ranks have it, not where it was exported;
 - an argument as the engine resolved it, not as it was typed;
+- a setting as what it stands for where it is not set;
 - a library as the workers have mapped it, not as it is installed;
 - clocks and links as sampled under load, not as an idle moment showed them;
 - the content of a repository, not its branch or reflog;
@@ -15,7 +16,9 @@ from dataclasses import dataclass
 
 from envsnap.change import Change, Diff
 from envsnap.diff import diff
+from envsnap.explain.defaults import default_of, stands_for_default
 from envsnap.explain.explanation import RuledOut
+from envsnap.explain.harm import name_of
 from envsnap.explain.setting import options, resolved_arguments
 from envsnap.explain.story import Facts
 from envsnap.fold import listed
@@ -72,7 +75,7 @@ def effective(fast: Facts, slow: Facts) -> Effective:
     shown = [c for c in changes if any(matches(c.path, pattern) or _same_key(c, pattern) for pattern in SHOWN_IN)]
     kept = without(changes, shown)
     ruled_out: list[RuledOut] = []
-    for step in (_idle_readings, _variables, _arguments, _libraries, _repositories):
+    for step in (_idle_readings, _variables, _arguments, _defaults, _libraries, _repositories):
         kept = step(kept, fast, slow, ruled_out)
     return Effective(tuple(kept), tuple(shown), tuple(ruled_out), found)
 
@@ -142,6 +145,16 @@ def _arguments(changes: Sequence[Change], fast: Facts, slow: Facts, ruled_out: l
             RuledOut(f"--{', --'.join(n.replace('_', '-') for n in same)}", "typed differently, resolved to the same")
         )
     return kept
+
+
+def _defaults(changes: Sequence[Change], fast: Facts, slow: Facts, ruled_out: list[RuledOut]) -> list[Change]:
+    """Settings that one side lacks and the other has as what lacking them means."""
+    spared = [c for c in changes if stands_for_default(c, (fast, slow))]
+    for name in dict.fromkeys(name_of(c) for c in spared):
+        title = name.replace("_", "-") if name.startswith("--") else name
+        reason = f"unset stands for {default_of(name)}, its documented default, which the other side has"
+        ruled_out.append(RuledOut(title, reason, tuple(c.path for c in spared if name_of(c) == name)))
+    return without(changes, spared)
 
 
 def _names_of(change: Change) -> Iterator[str]:

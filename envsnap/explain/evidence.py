@@ -15,6 +15,7 @@ from envsnap.explain.explanation import Evidence
 from envsnap.explain.harm import Known, Towards, clearest, known, name_of
 from envsnap.explain.kinds import is_exchange, is_speculation
 from envsnap.explain.limits import NOTHING, Bound, bound_of
+from envsnap.explain.nulls import listed_words
 from envsnap.explain.past import Memory
 from envsnap.explain.releases import Step, step_of
 from envsnap.explain.story import View
@@ -22,6 +23,7 @@ from envsnap.explain.symptom import NOTICED, Symptom
 from envsnap.explain.terms import all_refused, control_pair, terms
 from envsnap.explain.under_load import shown
 from envsnap.explain.weights import FAIR, STRONG, Harms, Weights
+from envsnap.keys import Effect
 
 _LINKS = frozenset({"pcie", "pci:iommu"})
 
@@ -52,7 +54,7 @@ def weigh(candidate: Candidate, view: View, memory: Memory, weights: Weights) ->
     if value.slight:  # one member that hardly moved says nothing of those that did
         everything = [known(c, view.setting, view.symptom.moving) for c in candidate.changes]
         value = clearest([k for k in everything if not k.slight] or [value])
-    bound = bound_of(candidate, view) or (None if all_refused(view.symptom) else _usual(candidate, each))
+    bound = bound_of(candidate, view) or (None if all_refused(view.symptom) else _usual(candidate, each, view))
     if candidate.largest_ratio is not None:
         bound = Bound(candidate.largest_ratio, f"It can make ×{candidate.largest_ratio:.2f} at most.")
     found = [
@@ -76,11 +78,11 @@ def _value(
 ) -> Iterator[Evidence]:
     """By which value is the slow one."""
     harms = weights.harms
-    gone = sum({name_of(c): k.gone for c, k in zip(candidate.telling, each)}.values())
-    if gone > 1:
+    gone = list(dict.fromkeys(name_of(c) for c, k in zip(candidate.telling, each) if k.gone))
+    if len(gone) > 1:
         yield Evidence(
-            f"{gone} settings that somebody had made for speed, as it seems, are gone at once.",
-            harms.gone_together * (gone - 2),
+            f"{listed_words(gone)} are gone at once: settings that somebody had made for speed, as it seems.",
+            harms.gone_together * (len(gone) - 2),
         )
         return
     match found.towards:
@@ -118,21 +120,42 @@ def _faster(found: Known, harms: Harms) -> Iterator[Evidence]:
 _SETTINGS = ("env:", "argument:")
 
 
-def _usual(candidate: Candidate, each: Sequence[Known]) -> Bound | None:
+def _usual(candidate: Candidate, each: Sequence[Known], view: View) -> Bound | None:
     """The most that such settings, or releases, are known to have made."""
-    spans = [k.makes for k in each]
-    if spans and all(spans):
-        most = max(span[1] for span in spans if span)
+    spans = [(name_of(c), k.makes[1]) for c, k in zip(candidate.telling, each) if k.makes]
+    if spans and len(spans) == len(each):
+        largest = {name: max(most for other, most in spans if other == name) for name, _ in spans}
+        # NOTE: several settings that were lost together act one on top of the other.
+        most = math.prod(largest.values()) if candidate.id.startswith("lost:") else max(largest.values())
         return Bound(most, f"Such a change is known to make ×{most:.3g} at most.")
     step = step_of(candidate.telling, driver=candidate.id == "driver")
-    if step is not None and (usual := _RELEASES.get((candidate.id.partition(":")[0], step))):
+    if step is not None and (usual := _of_release(candidate, step, view)):
         return Bound(usual, f"Such a release seldom makes more than ×{usual:.3g}.")
     return None
 
 
+def _of_release(candidate: Candidate, step: Step, view: View) -> float | None:
+    """The most that such releases usually have made, None where nothing is known.
+
+    A served token is many operators, of which a release makes some slower. What is measured alone has no others beside
+    it, and the libraries that bring kernels have most of a step in few.
+    """
+    usual = _RELEASES.get((candidate.id.partition(":")[0], step))
+    if usual is None or step is Step.BUILD or candidate.effects[:1] != (Effect.COMPUTE,):
+        return usual
+    served = any(facts.has(key) for facts in view.sides for key in _SERVED)
+    return usual * _MOSTLY_KERNELS if served else max(usual, _ONE_OPERATOR)
+
+
+_SERVED = ("server[].engine", "server[].argument[]", "record[].engine")
+_MOSTLY_KERNELS, _ONE_OPERATOR = 1.6, 12.0
+"""Factor on what releases usually make, for libraries of kernels in a server; and what one operator can become. Public
+reports of single kernels after a release: up to ×10, where another algorithm was taken."""
+
 _RELEASES: dict[tuple[str, Step], float] = {
     ("package", Step.MAJOR): 5.0,
     ("package", Step.MINOR): 3.0,
+    ("package", Step.EARLY): 3.0,
     ("package", Step.FIX): 1.5,
     ("library", Step.MAJOR): 4.0,
     ("library", Step.FIX): 1.4,
@@ -166,8 +189,10 @@ def _told(candidate: Candidate) -> bool:
 
 
 def _release(candidate: Candidate, weights: Weights) -> Iterator[Evidence]:
-    """By how far a version moved."""
+    """By how far a version moved; where a story says what such a release did, that counts for more."""
     sizes = weights.releases
+    if _told(candidate) and step_of(candidate.telling, driver=candidate.id == "driver") in (Step.FIX, Step.BUILD):
+        return
     # NOTE: what a torch brought along (a Triton, a cuDNN) may have moved farther than torch itself.
     moved = candidate.changes if candidate.id == "package:torch" else candidate.telling
     match step_of(moved, driver=candidate.id == "driver"):
@@ -175,6 +200,9 @@ def _release(candidate: Candidate, weights: Weights) -> Iterator[Evidence]:
             yield Evidence("It is another major release.", sizes.major)
         case Step.MINOR:
             yield Evidence("It is another minor release.", sizes.minor)
+        case Step.EARLY:
+            yield Evidence("It is the next release of what has not come to 1.0, where each may bring anything.",
+                           sizes.early)  # fmt: skip
         case Step.FIX:
             yield Evidence("It is a bug-fix release of the same branch.", sizes.fix)
         case Step.BUILD:
@@ -210,6 +238,8 @@ def _size(bound: Bound | None, symptom: Symptom, weights: Weights) -> Iterator[E
     if bound.measured and abs(part - 1) <= sizes.within:
         yield Evidence(f"{bound.says} That is as large as the slowdown, ×{math.exp(slowdown):.2f}.", sizes.same_size)
     elif part < 1 - sizes.within:
+        rest = math.exp(slowdown) / max(bound.ratio, 1.0)
         yield Evidence(
-            f"{bound.says} The slowdown is ×{math.exp(slowdown):.2f}.", sizes.too_small * (1 - max(0.0, part))
+            f"{bound.says} The slowdown is ×{math.exp(slowdown):.2f}, so that ×{rest:.2f} stays unexplained.",
+            sizes.too_small * (1 - max(0.0, part)),
         )

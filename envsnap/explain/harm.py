@@ -95,19 +95,32 @@ UNKNOWN = Known(Towards.UNKNOWN)
 
 
 def known(change: Change, setting: Setting, moved: frozenset[str] = frozenset()) -> Known:
-    """What the tables say of a change, in a setting; `moved` are the terms that did, empty where that is not known."""
+    """What the tables say of a change, in a setting; `moved` are the terms that did, empty where that is not known.
+
+    Where no line knows its values, how much such a setting can make is still known of its name.
+    """
+    spans: list[tuple[float, float]] = []
+    missing, acts = None, False
     for harm in _candidates(name_of(change), change.path):
         if harm.term and moved and harm.term not in moved:
             continue
-        if (missing := lacking(harm.needs, setting) or _unreached(harm.needs, change, setting)) is not None:
-            return Known(Towards.NEITHER, says=missing)
+        if (why := lacking(harm.needs, setting) or _unreached(harm.needs, change, setting)) is not None:
+            missing = missing or why
+            continue
+        acts = True
         if harm.slow == HARMLESS:
             return Known(Towards.NEITHER, says=harm.says or "It does not act on the speed of a running server.")
         found = told_apart(harm, change.before, change.after)
         if found.towards is not Towards.UNKNOWN:
             found = replace(found, depends=harm.depends or bool(harm.term) or harm.needs is Needs.LOAD)
-            return _missed(change) if found.depends and found.towards is Towards.FAST and _vanished(change) else found
-    return _switch(change)
+            gone = found.depends and found.towards is Towards.FAST and _vanished(change)
+            return _missed(change, harm.makes) if gone else found
+        if harm.makes and (harm.slow in ("", LOWER, HIGHER, LIMIT, FEWER) or " > " in harm.slow):
+            spans.append(harm.makes)  # of a line for single values, none of which it has, nothing follows
+    if missing and not acts:  # what can act in another way too is not harmless where one way is closed to it
+        return Known(Towards.NEITHER, says=missing)
+    found = _switch(change)
+    return replace(found, makes=max(spans, key=lambda span: span[1])) if spans and found.makes is None else found
 
 
 def _vanished(change: Change) -> bool:
@@ -117,8 +130,9 @@ def _vanished(change: Change) -> bool:
     return option and isinstance(change.before, Value) and isinstance(change.after, Unset)
 
 
-def _missed(change: Change) -> Known:
-    return Known(Towards.SLOW, says=f"Somebody had set {name_of(change)}, and it is gone.", gone=True)
+def _missed(change: Change, makes: tuple[float, float] | None) -> Known:
+    says = f"Somebody had set {name_of(change)}, and it is gone."
+    return Known(Towards.SLOW, says=says, gone=True, makes=(1.0, makes[1]) if makes else None)
 
 
 def lacking(needs: Needs | None, setting: Setting) -> str | None:

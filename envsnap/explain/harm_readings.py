@@ -142,9 +142,11 @@ _CPUS = (
     Harm("cpu.haltpoll_max_nanoseconds", LOWER, "A guest's CPUs halt sooner.", makes=(1.0, 1.3)),
     Harm("cpu.model cpu.vendor cpu.family", OTHER, "It is another CPU.", True, makes=(1.0, 3)),
     Harm("platform.product platform.vendor", OTHER, "It is another machine.", True, makes=(1.0, 5)),
-    Harm("cpu.smt_active", "", "", makes=(1.0, 1.15)),
+    Harm("cpu.smt_active", "", "", makes=(1.0, 1.4)),
     Harm("kernel.clock_source", "tsc > kvm-clock hyperv_clocksource_tsc_page > *", "Every look at the clock leaves the "
          "CPU.", True, makes=(1.01, 2)),
+    Harm("numa.nodes", OTHER, "The sockets are cut into other nodes, each with a part of the memory channels.",
+         makes=(1.0, 3)),
     Harm("numa.balancing_mode", "1 2 3", "The kernel unmaps pages to see who uses them.", makes=(1.0, 1.4)),
     Harm("numa.demotion memory.zone_reclaim_mode", HIGHER, "A node reclaims its own pages first.", makes=(1.0, 1.4)),
     Harm("kernel.parameter[numa_balancing]", "enable", "The kernel unmaps pages to see who uses them.",

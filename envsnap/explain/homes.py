@@ -15,6 +15,12 @@ _HOMES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), home)
     for pattern, home in (
         (r"repo\[\]\..*", "git:{0}"),
+        (r"(during\.)?gpu\[\]\.pcie_replay\w*|gpu\[\]\.nvlink\[\]\.\w+_error_count|pci\[\]\.aer_\w+"
+         r"|kernel_log\.pcie_\w+", "link_errors"),
+        (r"gpu\[\]\.(ecc_\w+_count|remapped_rows_\w+|retired_pages_\w+)", "memory_errors"),
+        (r"kernel_log\.(s?xid_count\[\]|machine_check_count)", "faults"),
+        (r"numa\.(memory_)?nodes|numa\[\]\.(cpus|distances)|gpu\[\]\.(cpu|memory)_affinity"
+         r"|(pci|rdma|network)\[\]\.numa_node", "numa:layout"),
         (r"gpu\[\]\.gsp_firmware_enabled", "driver:firmware"),
         (r"record\[\]\.torch\.(allow_tf32|float32_matmul_precision)", "torch:precision"),
         (r"record\[\]\.torch\.(deterministic|cudnn_deterministic)", "torch:deterministic"),

@@ -40,7 +40,7 @@ def bound_of(candidate: Candidate, view: View) -> Bound | None:
         case "load:clocks":
             return _of_changes(candidate, _CLOCKS, "clocks under load", measured=True)
         case "clocks_set" | "power_limit":
-            return _clocks_under_load(view) or _of_changes(candidate, _SET_CLOCKS, "clocks that were set")
+            return clocks_under_load(view) or _of_changes(candidate, _SET_CLOCKS, "clocks that were set")
         case "pcie":
             return _link(candidate, view)
         case "affinity" | "cgroup:cpu":
@@ -68,7 +68,7 @@ def _ratio(fast: Json, slow: Json) -> float | None:
     return float(fast / slow)
 
 
-def _clocks_under_load(view: View) -> Bound | None:
+def clocks_under_load(view: View) -> Bound | None:
     """What clocks did under load, where that was sampled on both sides: a limit that acts shows in them."""
     found = [r for key in _CLOCKS for r in _ratios(view, key)]
     if not found:
@@ -90,7 +90,7 @@ def _link(candidate: Candidate, view: View) -> Bound | None:
         largest = math.prod(max(ratios) for ratios in sampled)
         if largest <= NOTHING:
             return Bound(1.0, "The links carry the same under load.", True)
-        return Bound(largest, f"The links carry ×{1 / largest:.2f} under load.", True)
+        return Bound(largest, f"The links are ×{largest:.2f} slower under load.", True)
     return _of_changes(candidate, _LINK_AT_REST, "link rates")
 
 

@@ -20,8 +20,10 @@ class Step(IntEnum):
     BUILD = 0
     """Only what stands behind the numbers."""
     FIX = 1
-    MINOR = 2
-    MAJOR = 3
+    EARLY = 2
+    """A release of what has none above 0 yet (0.5.4, then 0.5.5): each may bring whatever its authors have."""
+    MINOR = 3
+    MAJOR = 4
 
 
 def step_of(changes: Iterable[Change], driver: bool = False) -> Step | None:
@@ -47,4 +49,6 @@ def _step(change: Change, driver: bool) -> Step | None:
         return Step.BUILD
     if differing == 0:
         return Step.MAJOR
-    return Step.MINOR if differing == 1 and not driver else Step.FIX
+    if differing == 1 and not driver:
+        return Step.MINOR
+    return Step.EARLY if a[0] == 0 else Step.FIX

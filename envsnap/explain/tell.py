@@ -38,7 +38,7 @@ def told(view: View, left_out: Sequence[str] = ()) -> Told:
     for code, finding in findings:
         if isinstance(finding, Together):
             changes = _bundled(code, finding, changes, bundles)
-    candidates = [*bundles, *gather(changes)]
+    candidates = [*bundles, *gather(changes, view.setting)]
     for code, finding in findings:
         if isinstance(finding, Clue):
             _clue(code, finding, candidates)

@@ -93,6 +93,8 @@ class Releases:
 
     major: float = 1.0
     minor: float = 0.6
+    early: float = -0.5
+    """Before 1.0 the last number counts features too (semantic versioning): between a fix and a minor. Judgement."""
     fix: float = -1.5
     build: float = -0.7
 
@@ -190,10 +192,11 @@ class Nulls:
     not_reproducible: float = 0.28
     """Share of slowdowns that do not come back. FACF (ICST'23): 40 % of breakages had no culprit; fewer of those that
     somebody reports. Board."""
-    outside: float = 0.13
-    """Share of causes that no snapshot holds. Reports: 4 of 50 need a probe or the client, and of 4 more no cause was
-    found. It leads where nothing that was captured has both a mechanism that fits and evidence of its own: what has
-    them gains more than it loses by this."""
+    outside: float = 0.21
+    """Share of causes that no snapshot holds. Reports: of 50, 4 need a probe or the client, and of 4 more no cause was
+    found; twice as many among those that nobody reports, since nothing came of them. Board: with it the cases without a
+    culprit are told from the others. It leads where nothing that was captured has both a mechanism that fits and
+    evidence of its own."""
     outside_unread: float = 0.3
     """What is added where everything that causes come from is unread on a side; in proportion for less. Judgement."""
     session: float = 0.05
@@ -206,8 +209,12 @@ class Nulls:
     """Every run of one side failed and some of the other did not. Judgement."""
     effect: float = 0.35
     """Mean of the logarithm of true slowdowns, which are taken as exponentially distributed. Reports."""
-    coverage: float = 1.0
-    """How much of the prior of all changes counts as the chance that a cause is among them."""
+    coverage: float = 1.5
+    """How much of the prior of all changes counts as the chance that a cause is among them. So much that a commit that
+    alone differs comes before what nobody captured. Judgement; of many changes nothing depends on it."""
+    eliminated: float = 0.25
+    """What evidence against a change takes from it as a rival of the others, as a power of its odds: the fourth root,
+    since such evidence may be wrong of a machine that nobody has seen. Board, with 10 and with 40 innocent changes."""
 
 
 TIE = 0.15

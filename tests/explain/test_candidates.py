@@ -8,10 +8,13 @@ import pytest
 
 from envsnap.change import Change
 from envsnap.collectors import key_for
+from envsnap.explain import Side, Symptom
 from envsnap.explain.candidates import Candidate, gather
 from envsnap.explain.homes import home_of
+from envsnap.explain.story import Facts, View
 from envsnap.keys import Effect
 from envsnap.reading import Json, Unset, Value
+from tests.explain.pairs import snapshot
 
 
 def change(path: str, before: Json = "a", after: Json = "b", leaf: str = "") -> Change:
@@ -54,6 +57,13 @@ def bundles(pairs: Mapping[str, tuple[Json, Json]]) -> dict[str, Candidate]:
         ("model[draft].index_sha256", "model:draft"),
         ("cache[triton].warm", "cache:triton"),
         ("memory.swappiness", "memory.swappiness"),
+        ("numa.nodes", "numa:layout"),
+        ("pci[gpu0].numa_node", "numa:layout"),
+        ("during.gpu[0].pcie_replay_count", "link_errors"),
+        ("gpu[0].nvlink[3].replay_error_count", "link_errors"),
+        ("gpu[0].nvlink[3].active", "nvlink"),
+        ("gpu[0].ecc_uncorrected_volatile_count", "memory_errors"),
+        ("kernel_log.xid_count[79]", "faults"),
     ],
 )
 def test_homes(path: str, home: str) -> None:
@@ -68,6 +78,18 @@ def test_one_variable_over_all_ranks_is_one_suspect() -> None:
     found = bundles({f"worker[scheduler_TP{i}].env[NCCL_PROTO]": ("LL", "Simple") for i in range(8)})
     assert [len(c.changes) for c in found.values()] == [8]
     assert found["env:NCCL_PROTO"].title == "variable NCCL_PROTO"
+
+
+def test_what_could_not_have_acted_is_not_lost_with_what_could() -> None:
+    names = ("NCCL_PROTO", "NCCL_ALGO", "NCCL_IB_TIMEOUT", "NCCL_IB_HCA")
+    changes = [change(f"worker[scheduler_TP0].env[{name}]", "1", None) for name in names]
+    one_host = Facts(Side(snapshot({"server[0].argument[tp_size]": 8, "server[0].argument[nnodes]": 1})))
+    setting = View(one_host, one_host, changes, Symptom()).setting
+    found = {c.id: c for c in gather(changes, setting)}
+    assert set(found) == {"lost:NCCL", "env:NCCL_IB_TIMEOUT", "env:NCCL_IB_HCA"}
+    assert found["lost:NCCL"].title == "NCCL variables that the workers no longer have: NCCL_ALGO,NCCL_PROTO"
+    [alone] = [c for c in gather([changes[0], changes[2]], setting) if "PROTO" in c.id]
+    assert alone.id == "env:NCCL_PROTO"
 
 
 def test_variables_of_a_family_that_are_all_gone_went_together() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from envsnap.explain import Side
 from envsnap.explain.effective import Effective, effective
 from envsnap.explain.story import Facts
@@ -42,6 +44,48 @@ def test_without_any_worker_the_shell_is_what_is_known() -> None:
 def test_a_variable_of_the_client_reaches_no_worker() -> None:
     path = "worker[client].env[NCCL_ALGO]"
     assert paths(compared({**RANK, path: "Ring"}, {**RANK, path: "Tree"})) == []
+
+
+VARIABLE = "worker[scheduler_TP0].env"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "equal"),
+    [
+        ("NCCL_IB_RETRY_CNT", "7", True),
+        ("NCCL_IB_RETRY_CNT", "10", False),
+        ("NCCL_P2P_DISABLE", "0", True),
+        ("NCCL_P2P_DISABLE", "1", False),
+        ("SGLANG_ENABLE_JIT_DEEPGEMM", "True", True),
+        ("CUDA_DEVICE_MAX_CONNECTIONS", "8", True),
+        ("CUDA_DEVICE_MAX_CONNECTIONS", "1", False),
+        ("PYTORCH_NO_CUDA_MEMORY_CACHING", "0", False),  # it acts by being set at all
+        ("NCCL_ALGO", "Ring", False),
+    ],
+)
+def test_a_variable_that_is_not_set_stands_for_its_documented_default(name: str, value: str, equal: bool) -> None:
+    for fast, slow in (({f"{VARIABLE}[{name}]": value}, {}), ({}, {f"{VARIABLE}[{name}]": value})):
+        found = compared({**RANK, **fast}, {**RANK, **slow})
+        assert paths(found) == ([] if equal else [f"{VARIABLE}[{name}]"])
+        assert [r.title for r in found.ruled_out] == ([name] if equal else [])
+
+
+def test_the_reason_names_the_default() -> None:
+    [said] = compared({**RANK, f"{VARIABLE}[NCCL_CROSS_NIC]": "2"}, RANK).ruled_out
+    assert said.reason == "unset stands for 2, its documented default, which the other side has"
+
+
+def test_a_file_of_nccl_stands_in_for_a_variable_that_is_not_set() -> None:
+    path = f"{VARIABLE}[NCCL_IB_RETRY_CNT]"
+    found = compared({**RANK, path: "7"}, {**RANK, "nccl.conf[user].set[NCCL_IB_RETRY_CNT]": "3"})
+    assert path in paths(found)
+
+
+def test_an_option_that_is_typed_as_its_default_changes_nothing() -> None:
+    typed = "server[0].launch_command"
+    found = compared({typed: ["serve", "--schedule-policy", "fcfs"]}, {typed: ["serve", "--page-size", "16"]})
+    assert paths(found) == [f"{typed}[--page_size]"]
+    assert [r.title for r in found.ruled_out] == ["--schedule-policy"]
 
 
 def test_arguments_as_resolved() -> None:

@@ -12,7 +12,9 @@ import pytest
 from envsnap.change import Change
 from envsnap.explain.candidates import Candidate, gather
 from envsnap.explain.consequences import related
+from envsnap.explain.effective import effective
 from envsnap.explain.evidence import Weighed, weigh
+from envsnap.explain.explanation import Evidence
 from envsnap.explain.kinds import class_of
 from envsnap.explain.limits import bound_of
 from envsnap.explain.past import Memory
@@ -231,6 +233,9 @@ def test_acceptance_bounds_what_acts_on_it_alone() -> None:
         ("package[torch].version", "2.8.0", "2.8.1", Step.FIX),
         ("package[torch].version", "2.8.0+cu128", "2.8.0+cu130", Step.BUILD),
         ("package[torch].version", "2.8", "2.8.1", Step.FIX),
+        ("package[sglang].version", "0.5.4", "0.5.5", Step.EARLY),
+        ("package[sglang].version", "0.5.4.post1", "0.5.4.post2", Step.BUILD),
+        ("package[sglang].version", "0.5.9", "0.6.0", Step.MINOR),
         ("package[torch].record_sha256", "1", "2", None),
         ("package[torch].version", None, "2", None),
         ("kernel.release", "6.8.0-79-generic", "6.8.0-84-generic", Step.BUILD),
@@ -238,6 +243,39 @@ def test_acceptance_bounds_what_acts_on_it_alone() -> None:
 )
 def test_how_far_a_version_moved(path: str, before: Json, after: Json, step: Step | None) -> None:
     assert step_of([change(path, before, after)]) is step
+
+
+def bound_by_table(*changes: Change) -> float | None:
+    view = View(Facts(side(EIGHT)), Facts(side(EIGHT)), changes, STEP)
+    [candidate] = gather(changes)
+    found = weigh(candidate, view, Memory((), (), (), None), WEIGHTS).bound
+    return found.ratio if found else None
+
+
+def test_how_much_a_setting_can_make_is_known_of_its_name_also_where_none_of_its_values_is_slow() -> None:
+    def lost(name: str) -> Change:
+        return change(f"worker[scheduler_TP0].env[{name}]", "8", None)
+
+    assert bound_by_table(lost("NCCL_MIN_NCHANNELS")) == 1.3
+    assert bound_by_table(change("server[0].argument[triton_attention_num_kv_splits]", 8, 16)) == 1.2
+    assert bound_by_table(lost("NCCL_MIN_NCHANNELS"), lost("NCCL_TOPO_FILE")) == pytest.approx(1.3 * 3)
+    assert bound_by_table(lost("NCCL_MIN_NCHANNELS"), lost("NCCL_UNHEARD_OF")) is None
+    assert bound_by_table(lost("SGLANG_UNHEARD_OF")) is None
+
+
+def test_a_release_of_kernels_can_make_more_of_one_operator_than_of_a_served_token() -> None:
+    def largest(values: dict[str, Json], path: str) -> float:
+        what = change(path, "3.4.0", "3.5.0")
+        view = View(Facts(side(values)), Facts(side(values)), [what], STEP)
+        [candidate] = gather([what])
+        found = weigh(candidate, view, Memory((), (), (), None), WEIGHTS).bound
+        assert found is not None
+        return found.ratio
+
+    alone = {"os.libc": "glibc"}
+    assert largest(alone, "package[triton].version") == 12.0
+    assert largest(EIGHT, "package[triton].version") == pytest.approx(4.8)
+    assert largest(EIGHT, "package[requests].version") == largest(alone, "package[requests].version") == 3.0
 
 
 def test_the_first_number_of_a_driver_is_its_branch() -> None:
@@ -281,14 +319,20 @@ def test_a_story_outweighs_the_table() -> None:
     several = {**EIGHT, "server[0].argument[nnodes]": 2}
     assert WEIGHTS.harms.fast in weights_of(what, STEP, several)
     [candidate] = gather([what])
-    from dataclasses import replace
-
-    from envsnap.explain import Evidence
-
     told: Candidate = replace(candidate, evidence=(Evidence("no switch in common", 3.0),))
     view = View(Facts(side(several)), Facts(side(several)), [what], STEP)
     found = [e.weight for e in weigh(told, view, Memory((), (), (), None), WEIGHTS).evidence]
     assert WEIGHTS.harms.fast not in found
+
+
+def test_what_a_story_says_of_a_release_counts_for_more_than_how_small_it_is() -> None:
+    driver = change("nvml.driver_version", "580.65.06", "580.95.05")
+    assert WEIGHTS.releases.fix in weights_of(driver)
+    [candidate] = gather([driver])
+    told = replace(candidate, evidence=(Evidence("a compatibility package stands in for it", 3.0),))
+    view = View(Facts(side(EIGHT)), Facts(side(EIGHT)), [driver], STEP)
+    found = [e.weight for e in weigh(told, view, Memory((), (), (), None), WEIGHTS).evidence]
+    assert WEIGHTS.releases.fix not in found
 
 
 def test_several_settings_that_are_gone_at_once_say_more_than_one() -> None:
@@ -337,6 +381,41 @@ def test_what_follows_passes_its_weight_to_what_brings_it_about(cause: Change, c
     assert {c.path for c in joined.candidate.changes} == {cause.path, consequence.path}
     assert joined.candidate.id == next(w for w in before if w.candidate.changes == (cause,)).candidate.id
     assert joined.odds >= max(w.odds for w in before)
+
+
+NVLS = change("worker[scheduler_TP0].env[NCCL_NVLS_ENABLE]", "1", "0")
+FLAG = change("server[0].argument[enable_nccl_nvls]", True, False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause"),
+    [
+        ((NVLS, FLAG), "env:NCCL_NVLS_ENABLE"),
+        ((NVLS, FLAG, change("env[NCCL_NVLS_ENABLE]", "1", "0")), "env:NCCL_NVLS_ENABLE"),
+        ((NVLS, FLAG, change("worker[main].argv", None, True, leaf="[--enable_nccl_nvls]")),
+         "argument:enable_nccl_nvls"),
+        ((change("env[VLLM_ALL2ALL_BACKEND]", "pplx", None),
+          change("server[0].argument[parallel_config.all2all_backend]", "pplx", "naive")), "env:VLLM_ALL2ALL_BACKEND"),
+    ],
+)  # fmt: skip
+def test_one_setting_by_two_names_is_one_suspect_called_by_what_was_typed(
+    changes: tuple[Change, ...], cause: str
+) -> None:
+    _, [joined] = related_to(*changes)
+    assert joined.candidate.id == cause
+    assert {c.path for c in joined.candidate.changes} == {c.path for c in changes}
+
+
+def test_a_bundle_that_a_story_made_brings_about_what_its_first_part_does() -> None:
+    nodes = {f"numa[{n}].cpus": f"{24 * n}-{24 * n + 23}" for n in range(4)}
+    fast = {**EIGHT, "numa[0].cpus": "0-47", "numa[1].cpus": "48-95", "gpu[0].cpu_affinity": "0-47"}
+    slow = {**EIGHT, **nodes, "gpu[0].cpu_affinity": "0-23", "worker[scheduler_TP0].cpus": "0-23"}
+    one, two = Facts(side(fast)), Facts(side(slow))
+    view = View(one, two, (*effective(one, two).changes, WAIT), STEP)
+    weighed = [weigh(c, view, Memory((), (), (), None), WEIGHTS) for c in told(view, ()).candidates]
+    [joined] = related(weighed, WEIGHTS)
+    assert joined.candidate.title.startswith("NUMA layout: 4 nodes, not 2")
+    assert WAIT.path in {c.path for c in joined.candidate.changes}
 
 
 def test_a_thread_option_of_more_than_a_quota_explains_that_workers_wait() -> None:

@@ -2,7 +2,9 @@
 
 A cache that was moved, emptied or filled by another version is cold: kernels are compiled at the first request of
 each shape, 39 instead of 43 tokens a second, or 42 s for the first request. What grew in the caches during the
-measured time was compiled then. Autotuned tables are draws of timings, so that a new draw is another speed.
+measured time was compiled then; one that holds fewer files than before was emptied, and one that holds many more was
+filled for other shapes or by another version, whether it is called warm or not. Autotuned tables are draws of timings,
+so that a new draw is another speed.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from envsnap.explain.weights import FAIR, STRONG, WEAK
 from envsnap.keys import Effect, instances_of, path_of
 from envsnap.reading import Value
 from envsnap.runs.cache_growth import grown as grown_in
+from envsnap.wording import plural
 
 CODE = "cold_cache"
 NEEDS = ("cache[].warm", "cache[].path", "cache[].entries_count", "cache[].tuned_sha256")
@@ -57,6 +60,7 @@ def tell(view: View) -> Iterator[Finding]:
             (Evidence(f"{_words(grown)} during the slow side's runs, and hardly during the fast side's.", STRONG),),
             prior=0.4,
         )
+    yield from _other_content(view, {*cold, *(instances_of(c.path)[0] for c in grown)})
     tuned = view.changed("cache[].tuned_sha256", "cache[].tuned_count")
     if tuned:
         yield Clue(
@@ -66,12 +70,46 @@ def tell(view: View) -> Iterator[Finding]:
         )
 
 
+_NOTABLE = 20
+"""Files by which a cache of compiled kernels differs from a day to the next, in the course of ordinary work."""
+
+
+def _other_content(view: View, told: Collection[str]) -> Iterator[Finding]:
+    """Caches that are warm on both sides and hold far fewer or many more files on the slow side."""
+    found: dict[bool, list[Change]] = {}
+    for path, now in view.slow.values("cache[].entries_count").items():
+        name, then = instances_of(path)[0], view.fast.get(path)
+        if name in told or name in _NOT_COMPILED or not isinstance(then, int) or not isinstance(now, int):
+            continue
+        fewer, more = now < then / 2 and then >= _NOTABLE, now - then >= max(_NOTABLE, then / 4)
+        if then and (fewer or more):
+            found.setdefault(fewer, []).append(Change(path, key_for(path), Value(then), Value(now)))
+    for fewer, changes in found.items():
+        names = ", ".join(instances_of(c.path)[0] for c in changes[:4])
+        first = view.symptom.moving == {"prefill"}
+        yield Together(
+            f"caches of compiled kernels {'emptied in part' if fewer else 'filled since'} ({names})",
+            "A request waits for the compiler, or kernels of another version or for other shapes run.",
+            tuple(changes),
+            _EFFECTS[:3],
+            (Evidence(f"{_counted(changes)}.", FAIR if fewer or first else WEAK),),
+            prior=0.2,
+        )
+
+
+def _counted(changes: list[Change]) -> str:
+    then, now = (sum(int(side(c) or 0) for c in changes) for side in (before, after))
+    return f"They hold {plural(now, 'file')}, and held {then:,} on the fast side"
+
+
 def _sampled(view: View, grown: list[Change]) -> list[Change]:
     """The same growth as the run itself recorded it: one event, and no suspect beside it."""
     names = {instances_of(c.path)[0] for c in grown}
     return [c for c in view.changed("during.cache[].grown_count") if instances_of(c.path)[0] in names]
 
 
+_NOT_COMPILED = ("hf_hub",)
+"""Caches of other things than kernels."""
 _FEW = 3
 """Files that come into a warm cache now and then; into a cold one, each was compiled."""
 
@@ -82,7 +120,7 @@ def _grown(view: View, cold: Collection[str]) -> list[Change]:
     found = []
     for name, count in sides[1].items():
         then = sides[0].get(name, 0)
-        if count >= (1 if name in cold else _FEW) and count > 4 * then and name != "hf_hub":
+        if count >= (1 if name in cold else _FEW) and count > 4 * then and name not in _NOT_COMPILED:
             path = path_of("cache[].entries_count", name)
             found.append(Change(path, key_for(path), Value(then), Value(count)))
     return found

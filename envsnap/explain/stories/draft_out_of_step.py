@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from envsnap.change import Change
 from envsnap.explain.explanation import Mistake
 from envsnap.explain.stories._drafts import draft_name, draft_of, target_names
-from envsnap.explain.stories._look import argument_changes
+from envsnap.explain.stories._look import argument_changes, same_on_both
 from envsnap.explain.story import Clue, Facts, Finding, View
 from envsnap.explain.weights import FAIR, WEAK
-from envsnap.keys import instances_of, path_of
+from envsnap.keys import instances_of, path_of, pattern_of
 from envsnap.reading import Json
 
 CODE = "draft_out_of_step"
@@ -30,6 +30,8 @@ _PRECISION = (
     "speculative_draft_model_quantization",
     "*draft_kv_cache_dtype",
 )
+_BESIDE = ("chat_template", "generation_config", "tokenizer_config", "special_tokens", ".md", ".txt", "preprocessor")
+"""Parts of the names of files that stand beside a model and compute nothing."""
 _SAME = ("hidden_size", "vocab_size")
 
 
@@ -38,7 +40,7 @@ def tell(view: View) -> Iterator[Finding]:
     if view.setting.speculative is False:
         return
     draft = draft_name(view.slow, view.settings[1])
-    moved = view.changed(*_WHAT)
+    moved = [c for c in view.changed(*_WHAT) if _is_another_model(c, view)]
     of_draft = [c for c in moved if draft and instances_of(c.path)[0] == draft]
     of_target = [c for c in moved if instances_of(c.path)[0] in target_names(view.slow, view.settings[1])]
     accepted = view.symptom.moved("accept_length")
@@ -51,6 +53,15 @@ def tell(view: View) -> Iterator[Finding]:
     if precision and accepted:
         yield Clue("Another precision of target or draft: what is drafted is accepted less.", FAIR, tuple(precision))
     yield from _mismatch(view)
+
+
+def _is_another_model(change: Change, view: View) -> bool:
+    """Whether a change says that what computes is another: no file beside it, and no revision of the same weights."""
+    key, (name, *rest) = pattern_of(change.path), instances_of(change.path)
+    if rest and any(word in rest[0] for word in _BESIDE):
+        return False
+    weights = (path_of("model[].index_sha256", name), path_of("model[].weights", name))
+    return key != "model[].revision" or not any(same_on_both(view, path) for path in weights)
 
 
 def _mismatch(view: View) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from envsnap.keys import Effect
 CODE = "foreign_process"
 NEEDS = ("during.gpu[].foreign_processes", "gpu[].process_names", "gpu_device[].holders", "gpu[].memory_used_bytes")
 
-_ORPHANS = ("EngineCore", "sglang::", "scheduler", "vllm", "VLLM::", "ray::", "trtllm")
+_ENGINES = ("EngineCore", "sglang::", "scheduler", "vllm", "VLLM::", "ray::", "trtllm")
 _TAKEN = 1 << 30
 """GPU memory in use before a start, from which something else has it."""
 
@@ -35,7 +35,7 @@ def tell(view: View) -> Iterator[Finding]:
         "gpu[].memory_used_bytes",
     )
     if new and changed:
-        orphan = " It looks like a server that was not ended." if any(o in n for n in new for o in _ORPHANS) else ""
+        orphan = " It looks like a server that was not ended." if any(map(_is_engine, new)) else ""
         yield Together(
             f"{', '.join(new[:3])} on the benchmark's GPUs",
             "Kernels of another process run in between, and take caches and memory.",
@@ -49,12 +49,19 @@ def tell(view: View) -> Iterator[Finding]:
     ]
     if memory and _before_start(view.slow) and not new:
         yield Clue("GPU memory was taken before the server was started.", FAIR, tuple(memory))
-    if foreign[0] & foreign[1]:
+    if both := foreign[0] & foreign[1]:
+        # NOTE: from another container or name space the measured server's own ranks look foreign too.
+        own = "Unless it is a rank of the measured server: end" if any(map(_is_engine, both)) else "End"
         yield Mistake(
-            f"{', '.join(sorted(foreign[0] & foreign[1])[:3])} used the GPUs on both sides",
-            "End it, or measure on other GPUs.",
+            f"{', '.join(sorted(both)[:3])} used the GPUs on both sides",
+            f"{own} it, or measure on other GPUs.",
             tuple(view.slow.values("during.gpu[].foreign_processes")),
         )
+
+
+def _is_engine(name: str) -> bool:
+    """Whether a process is called as engines call theirs."""
+    return any(word in name for word in _ENGINES)
 
 
 def _names(facts: Facts, key: str) -> set[str]:

@@ -21,6 +21,7 @@ NEEDS = ("gpu[].cpu_affinity", "worker[].cpus")
 
 _BINDING = ("worker[].cpus", "worker[].cpus_count", "worker[].numa_policy", "worker[].memory_nodes", "cgroup.cpus",
             "cgroup.memory_nodes", "inherited.cpus", "inherited.memory_nodes")  # fmt: skip
+_LAYOUT = ("numa.nodes", "numa[].cpus", "gpu[].cpu_affinity")
 _RIGHTS = ("worker[].capabilities", "worker[].seccomp", "inherited.capabilities", "inherited.seccomp")
 _VARIABLES = ("SGLANG_*NUMA*", "SGLANG_SET_CPU_AFFINITY", "VLLM_*NUMA*", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 
@@ -34,7 +35,8 @@ def tell(view: View) -> Iterator[Finding]:
     binding = [*view.changed(*_BINDING), *variable_changes(view, *_VARIABLES), *argument_changes(view, "numa_node*")]
     if (set(far) - set(then)) or unbound:
         rights = view.changed(*_RIGHTS)
-        changes = (*binding, *rights)
+        # NOTE: what is bound as before may be far since the nodes are cut otherwise.
+        changes = (*(binding or view.changed(*_LAYOUT)), *rights)
         what = (
             f"{', '.join(far[:4])} run on another node than their GPU"
             if far

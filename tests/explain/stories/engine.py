@@ -241,6 +241,22 @@ case(
 )
 case(
     "draft_out_of_step",
+    "another revision of the same weights",
+    {**MODELS, "model[target].index_sha256": "e" * 64},
+    {"model[target].revision": "a" * 40},
+    {"model[target].revision": "b" * 40},
+    figures=ACCEPTANCE,
+)
+case(
+    "draft_out_of_step",
+    "a file beside it",
+    MODELS,
+    {"model[target].file[chat_template.jinja].sha256": "a" * 64},
+    {"model[target].file[chat_template.jinja].sha256": "b" * 64},
+    figures=ACCEPTANCE,
+)
+case(
+    "draft_out_of_step",
     "sizes",
     {**MODELS, "model[draft].config": {**HEAD3, "hidden_size": 2048}},
     {},

@@ -135,6 +135,16 @@ case(
     "python used the GPUs on both sides",
     FOREIGN,
 )
+case(
+    "foreign_process",
+    "the server's own, seen from outside",
+    {**TWO, FOREIGN: ["sglang::schedul"]},
+    {},
+    {},
+    Mistake,
+    "Unless it is a rank of the measured server",
+    FOREIGN,
+)
 case("foreign_process", "it left", TWO, {FOREIGN: ["python"]}, {FOREIGN: []})
 
 case(
@@ -167,6 +177,30 @@ case(
     "waits for a reset",
     "recovery_action",
 )
+CLOCK = "during.gpu[0].sm_clock_median_mhz"
+case(
+    "gpu_errors",
+    "beside clocks that fell",
+    TWO,
+    {CLOCK: 1980.0, "gpu[0].ecc_corrected_volatile_count": 0},
+    {CLOCK: 1300.0, "gpu[0].ecc_corrected_volatile_count": 9000},
+    Together,
+    "Such errors lower no clock",
+    "ecc_corrected",
+    figures=STEP,
+)
+case(
+    "gpu_errors",
+    "a fault beside clocks that fell",
+    {**TWO, "kernel_log.xid_count[63]": 0},
+    {CLOCK: 1980.0},
+    {CLOCK: 1300.0, "kernel_log.xid_count[63]": 2},
+    Together,
+    "faults that the driver reported (Xid 63)",
+    "xid_count",
+    figures=STEP,
+)
+case("gpu_errors", "of a program", TWO, {}, {"kernel_log.xid_count[31]": 4})
 case("gpu_errors", "a few", TWO, {"gpu[0].pcie_replay_count": 0}, {"gpu[0].pcie_replay_count": 3})
 
 case(

@@ -176,6 +176,37 @@ case(
 )
 
 case(
+    "numa_far",
+    "bound as before, with other nodes",
+    {**TWO, **ranks(2, {"worker[{r}].cpus": "0-47"}), "numa[0].cpus": "0-47", "gpu[0].cpu_affinity": "0-47"},
+    {"numa[1].cpus": "48-95", "gpu[1].cpu_affinity": "0-47"},
+    {"numa[1].cpus": "48-71", "numa[2].cpus": "72-95", "gpu[1].cpu_affinity": "48-71"},
+    Clue,
+    "another node than their GPU",
+    "gpu[1].cpu_affinity",
+    weight=STRONG,
+)
+
+FOUR_NODES = {f"numa[{n}].cpus": f"{24 * n}-{24 * n + 23}" for n in range(4)}
+case(
+    "numa_layout",
+    "sockets cut in two",
+    {**TWO, "cpu.model": "EPYC"},
+    {"numa[0].cpus": "0-47", "numa[1].cpus": "48-95", "numa.nodes": "0-1", "gpu[0].cpu_affinity": "0-47"},
+    {**FOUR_NODES, "numa.nodes": "0-3", "gpu[0].cpu_affinity": "0-23", "worker[scheduler_TP0].cpus": "0-23"},
+    Together,
+    "4 nodes, not 2",
+    "worker[scheduler_TP0].cpus",
+)
+case(
+    "numa_layout",
+    "another machine",
+    TWO,
+    {"numa[0].cpus": "0-47", "cpu.model": "Xeon"},
+    {**FOUR_NODES, "cpu.model": "EPYC"},
+)
+
+case(
     "numa_balancing",
     "switched on",
     {**TWO, **NODES},

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from envsnap.explain import Clue, Innocent, Mistake, Together
 from envsnap.explain.weights import FAIR, STRONG, WEAK
-from tests.explain.stories.case import STEP, TWO, Table, ranks
+from envsnap.reading import Json
+from tests.explain.stories.case import ONE, STEP, TWO, Table, ranks
 from tests.explain.stories.communication import REFUSED
 from tests.explain.stories.engine import TARGET
 from tests.explain.stories.workers import LIB
@@ -206,6 +207,33 @@ case(
 )
 case(
     "cold_cache",
+    "emptied in part",
+    {**TWO, CACHE + "warm": True},
+    {CACHE + "entries_count": 400},
+    {CACHE + "entries_count": 30},
+    Together,
+    "They hold 30 files, and held 400",
+    "entries_count",
+)
+case(
+    "cold_cache",
+    "filled since",
+    {**TWO, CACHE + "warm": True},
+    {CACHE + "entries_count": 400},
+    {CACHE + "entries_count": 900},
+    Together,
+    "filled since (triton)",
+    "entries_count",
+)
+case(
+    "cold_cache",
+    "a day's work",
+    {**TWO, CACHE + "warm": True},
+    {CACHE + "entries_count": 400, "cache[hf_hub].entries_count": 10},
+    {CACHE + "entries_count": 412, "cache[hf_hub].entries_count": 900},
+)
+case(
+    "cold_cache",
     "warm",
     {**TWO, CACHE + "warm": True, CACHE + "entries_count": 10},
     {},
@@ -223,6 +251,63 @@ case(
     "a draw of timings",
     "tuned_sha256",
     weight=WEAK,
+)
+
+TOKENIZERS = {"package[tokenizers].version": "0.21.0"}, {"package[tokenizers].version": "0.22.0"}
+PREFILL = {"fast": {"tpot_seconds": 0.010, "ttft_seconds": 0.20}, "slow": {"tpot_seconds": 0.010, "ttft_seconds": 0.30}}
+SENT = {"completed": 10, "total_input_tokens": 20_000}
+case(
+    "prompt_tokens",
+    "more of them",
+    TWO,
+    *TOKENIZERS,
+    Together,
+    "2600 tokens each, not 2000",
+    "tokenizers",
+    asked=(SENT, {**SENT, "total_input_tokens": 26_000}),
+    figures=PREFILL,
+)
+case(
+    "prompt_tokens",
+    "by the server's count",
+    TWO,
+    {**TOKENIZERS[0], "during.server.prompt_tokens_count": 20_000, "during.server.request_count": 10},
+    {**TOKENIZERS[1], "during.server.prompt_tokens_count": 26_000, "during.server.request_count": 10},
+    Together,
+    "2600 tokens each, not 2000",
+    "during.server.prompt_tokens_count",
+    figures=PREFILL,
+)
+case(
+    "prompt_tokens",
+    "as many as before",
+    TWO,
+    *TOKENIZERS,
+    Clue,
+    "as many tokens as before (2000 each)",
+    "tokenizers",
+    weight=-FAIR,
+    asked=(SENT, SENT),
+    figures=PREFILL,
+)
+case(
+    "prompt_tokens",
+    "not counted",
+    TWO,
+    *TOKENIZERS,
+    Clue,
+    "how prompts become tokens",
+    "tokenizers",
+    weight=WEAK,
+    figures=PREFILL,
+)
+case(
+    "prompt_tokens",
+    "longer ones were asked for",
+    TWO,
+    *TOKENIZERS,
+    asked=({**SENT, "input_len": 2000}, {**SENT, "input_len": 2600, "total_input_tokens": 26_000}),
+    figures=PREFILL,
 )
 
 START = {"worker[{r}].started_seconds": 1_767_225_000.0}
@@ -258,6 +343,49 @@ case(
     TWO,
     {**ranks(2, START), "package[triton].version": "3.1.0"},
     {**ranks(2, {"worker[{r}].started_seconds": 1_767_225_100.0}), "package[triton].version": "3.2.0"},
+)
+
+RESTARTED = ranks(1, {"worker[{r}].started_seconds": 1_767_225_100.0})
+
+
+def loaded(file: str, blob: str) -> dict[str, Json]:
+    """What the one rank says that it has loaded."""
+    workers = {"scheduler_TP0": {"state": "arrived", "reason": "", "windows": {}}}
+    return {"record.code_reach": {"files": {file: {"blob": blob}}, "workers": workers}}
+
+
+ATTENTION = "/e/sglang/attention.py"
+FRESH = {**ranks(1, START), "record[scheduler_TP0].source_newer": [], **loaded(ATTENTION, "a" * 40)}
+CHANGED = {**RESTARTED, "record[scheduler_TP0].source_newer": [ATTENTION]}
+case(
+    "stale_server",
+    "its code was changed under it, and it runs another than the fast side",
+    ONE,
+    FRESH,
+    {**CHANGED, **loaded(ATTENTION, "b" * 40)},
+    Together,
+    "The fast side's workers had loaded another content",
+    "source_newer",
+)
+case(
+    "stale_server",
+    "its code was changed under it, and it runs what the fast side ran",
+    ONE,
+    FRESH,
+    {**CHANGED, **loaded(ATTENTION, "a" * 40)},
+    Innocent,
+    "had loaded the same of it",
+    "source_newer",
+)
+case(
+    "stale_server",
+    "its code was changed under it, and what the fast side ran is not known",
+    ONE,
+    {**ranks(1, START), "record[scheduler_TP0].source_newer": []},
+    {**CHANGED, **loaded(ATTENTION, "b" * 40)},
+    Together,
+    "not what lies there now",
+    "source_newer",
 )
 
 RATE = 'server[0].metric["sglang:cache_hit_rate"]'
@@ -379,6 +507,17 @@ case(
     Clue,
     "imported other source",
     "repo[sglang]",
+    weight=WEAK,
+)
+case(
+    "imported_source",
+    "of a repository that is called otherwise",
+    {**TWO, "repo[engine].root": "/e", **ranks(2, {"record[{r}].package_origin[sglang]": "/e/python/sglang"})},
+    {"repo[engine].head": "a" * 40, DIGEST: "1"},
+    {"repo[engine].head": "b" * 40, DIGEST: "2"},
+    Clue,
+    "imported other source",
+    "repo[engine]",
     weight=WEAK,
 )
 case(
