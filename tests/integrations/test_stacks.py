@@ -44,7 +44,7 @@ def test_each_line_has_its_share_of_the_looks_while_serving(tmp_path: Path) -> N
     assert looks >= 20
 
     def share(start: str, which: int) -> float:
-        return sum(lines.get(line, (0, 0))[which] for line in numbers(start)) / looks
+        return float(sum(lines.get(line, (0, 0))[which] for line in numbers(start)) / looks)
 
     inside, at = lines[numbers("work()").pop()]
     assert inside >= looks - 3, "in it all the time, but before its begin and after its end"
