@@ -98,9 +98,10 @@ _WORD = re.compile(r"\S+")
 _IN_QUERY = re.compile(r"[^\s&#\"'`<>]+")
 _LINE = re.compile(r"[^\n\"'`]+")
 _CODE = re.compile(
-    r"(?:await\b|not\b|lambda\b|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:\((?:[^()\s]*\)|[\"']|\Z)|\[[\w.\"']*\]?)|[(\[{]"
+    r"(?:(?:await|not|lambda)(?:[\s:]|\Z)|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?:\((?:[^()\s]*\)|[\"']|\Z)|\[[\w.\"']*\]?)|[(\[{]"
     r"|(?:self|cls|args|kwargs|os|config|cfg|settings|ctx|request|req|params|opts|options|this|env|data|obj"
-    r"|[a-z]\w*_(?:args|config))\.[A-Za-z_]|(?:str|string|bytes|int|bool|[Aa]ny|object|Optional|SecretStr)\W*\Z)"
+    r"|[a-z]\w*_(?:args|config))\.[A-Za-z_]+(?![A-Za-z0-9])"
+    r"|(?:str|string|bytes|int|bool|[Aa]ny|object|Optional|SecretStr)\W*\Z)"
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shlex
 import string
 from collections.abc import Callable
@@ -52,12 +53,14 @@ ISSUED = {
 }
 """Secrets that are known by their form alone."""
 
+_CODE = re.compile(r"[A-Za-z]+(?:\.[A-Za-z]+)+.*|lambda|await|string|object|optional", re.IGNORECASE)
 NO_SECRETS = {"true", "false", "yes", "no", "on", "off", "none", "null", "nil", "undefined", "auto", "empty", "0", "1"}
 
 
 def _meant(password: str) -> bool:
-    """Neither a switch nor a mask, which count as no secret."""
-    return bool(password.strip("xX*.-")) and password.lower() not in NO_SECRETS
+    """Neither a switch nor a mask, which count as no secret, nor what looks like code: `os.environ`, `lambda`."""
+    word = password.strip("xX*.-").replace("_", "")
+    return bool(word) and password.lower() not in NO_SECRETS and not _CODE.fullmatch(word)
 
 
 PASSWORDS = st.one_of(
@@ -174,3 +177,15 @@ def test_text_is_cleaned_without_error(text: str, word: str) -> None:
     redactor = Redactor()
     once = redactor.clean_text(text[:40] + word + text[40:])
     assert redactor.clean_text(once) == once
+
+
+@pytest.mark.parametrize("place", ["yaml", "header"])
+@pytest.mark.parametrize("secret", ["os.A0000", "config.4Tr0ub4", "self.pass9word", "not+A0000", "lambda-77xx"])
+def test_a_secret_that_begins_like_code_is_one(place: str, secret: str) -> None:
+    assert secret not in str(NAMED[place](Redactor(), secret))
+
+
+def test_code_beside_a_secrets_name_is_none() -> None:
+    for code in ("os.environ", "config.api_key", "self.password", "not ready", "await fetch()", "lambda: 1"):
+        text = f"password={code}\n"
+        assert Redactor().clean_text(text) == text
