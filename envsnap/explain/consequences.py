@@ -14,8 +14,10 @@ from dataclasses import replace
 from envsnap.explain.evidence import Weighed
 from envsnap.explain.explanation import Evidence
 from envsnap.explain.two_names import same_setting
-from envsnap.explain.weights import STRONG, Consequences, Weights
-from envsnap.keys import instances_of, pattern_of
+from envsnap.explain.weights import FAIR, STRONG, Consequences, Weights
+from envsnap.keys import Kind, instances_of, pattern_of
+
+_CHOSEN = "nccl:resolved"
 
 # Ids of consequences -> ids of what brings them about (regular expressions on the whole id).
 _FOLLOWS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -30,7 +32,7 @@ _FOLLOWS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("load:clocks", r"power_limit|clocks_set|gpu\[\]\.target_temperature_celsius|gpu\[\]\.power_source|faults"),
         ("load:cpu_clock", r"cpu:clock|cpu:idle|platform\.power_profile|cpu\.package\S*"),
         ("load:memory", r"cgroup:memory|memory\.\S+|storage:\S+|huge_pages"),
-        ("nccl:resolved", r"env:NCCL_\w+|lost:NCCL|library:nccl\S*|p2p|pci\[\]\.acs_enabled|pci:iommu|rdma"
+        (_CHOSEN, r"env:NCCL_\w+|lost:NCCL|library:nccl\S*|p2p|pci\[\]\.acs_enabled|pci:iommu|rdma"
                           r"|nvlink|fabric|driver|limits:memlock|memory\.shm_size_bytes|container\.kind|network\S*"
                           r"|env:LD_LIBRARY_PATH|daemon:(nv-fabricmanager|nvidia-imex)"),
         ("server:capacity", r"argument:(\w+\.)?(mem_fraction_static|gpu_memory_utilization|max_total_tokens)"),
@@ -47,10 +49,24 @@ _FOLLOWS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )  # fmt: skip
 
 
+# What is only observed, and comes from nowhere but a setting -> what sets it. A neighbour can crowd the CPUs; nobody
+# but this server takes requests back, uses up its own quota or makes NCCL choose.
+_OBSERVED: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (consequence, re.compile(causes))
+    for consequence, causes in (
+        ("during.server.retraction_count",
+         r"argument:(\w+\.)?(mem_fraction_static|gpu_memory_utilization|max_total_tokens|max_running_requests"
+         r"|max_num_seqs|schedule_conservativeness|page_size|block_size|kv_cache_dtype)|server:capacity|request\[.*"),
+        ("cgroup:cpu", r"env:(OMP|MKL|KMP|OPENBLAS)_\w+|argument:\w*(thread|worker)\w*"),
+        (_CHOSEN, dict(_FOLLOWS)[_CHOSEN].pattern),
+    )
+)  # fmt: skip
+
+
 def related(weighed: Sequence[Weighed], weights: Weights) -> list[Weighed]:
     """The same suspects, with what they say of each other, and what one brought about joined to it."""
     sizes = weights.consequences
-    found = _decided(weighed, sizes)
+    found = _observed(_decided(weighed, sizes), sizes)
     for consequence, causes in _FOLLOWS:
         at = next((i for i, w in enumerate(found) if w.candidate.id == consequence), None)
         if at is None:
@@ -68,6 +84,28 @@ def related(weighed: Sequence[Weighed], weights: Weights) -> list[Weighed]:
             names = " or ".join(found[i].candidate.title for i in likely[:2])
             found[at] = _with(found[at], f"It may follow from another change: {names}.", sizes.consequence)
     return found
+
+
+def _observed(weighed: Sequence[Weighed], sizes: Consequences) -> list[Weighed]:
+    """With what nobody sets joined to the one setting that changed and sets it, likely by itself or not."""
+    found = list(weighed)
+    for consequence, causes in _OBSERVED:
+        seen = [w for w in found if w.candidate.id == consequence and _nobody_sets(w)]
+        setting = [w for w in found if causes.fullmatch(_home(w)) and not _acquitted(w)]
+        if len(seen) == 1 and len(setting) == 1:
+            found[found.index(setting[0])] = _caused(setting[0], seen[0], sizes)
+            found.remove(seen[0])
+    return found
+
+
+def _nobody_sets(weighed: Weighed) -> bool:
+    observed = all(c.key.kind in (Kind.CONDITION, Kind.COUNTER) for c in weighed.candidate.changes)
+    return observed or weighed.candidate.id == _CHOSEN
+
+
+def _acquitted(weighed: Weighed) -> bool:
+    """Whether something all but rules it out."""
+    return any(e.weight <= -FAIR for e in weighed.evidence)
 
 
 def _home(weighed: Weighed) -> str:

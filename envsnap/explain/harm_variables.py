@@ -51,7 +51,7 @@ _MESSAGES = (
          "UV_* WANDB_* *VERSION_CHECK* *_PORT *MODELSCOPE* *HEALTH_CHECK* *_INTERVAL *DISK_CACHE* PYTHONHASHSEED "
          "*MULTIPROC_METHOD *ALLOW_LONG*", HARMLESS,
          "It concerns messages, files or time limits, not the work of a step."),
-    Harm("NCCL_CHECKS_DISABLE NCCL_CHECK_POINTERS NCCL_IGNORE_CPU_AFFINITY NCCL_IGNORE_DISABLED_P2P NCCL_NVTX_DISABLE "
+    Harm("NCCL_CHECKS_DISABLE NCCL_CHECK_POINTERS NCCL_IGNORE_DISABLED_P2P NCCL_NVTX_DISABLE "
          "NCCL_COMM_SPLIT_SHARE_RESOURCES NCCL_UID_STAGGER_*", HARMLESS),
     Harm("SLURM_* CONDA_* VIRTUAL_ENV CUDA_HOME CUDA_PATH CUDA_VERSION TORCH_CUDA_ARCH_LIST MAX_JOBS NVCC_* CMAKE_* CC "
          "CXX *COMPILE_THREADS *COMPILE_WORKERS *PTXAS* *CUOBJDUMP* *NVDISASM* *_LOADER_* *LOAD_WORKERS *IO_WORKERS "
@@ -196,9 +196,12 @@ _HOST = (
          "As many threads as CPUs in every rank, which then share them.", makes=(1.0, 4), needs=_RANKS,
          depends=True),
     Harm("OMP_NUM_THREADS", "1", "What the host computes, it computes on one CPU.", makes=(1.0, 1.6), depends=True),
-    Harm("MKL_NUM_THREADS OPENBLAS_NUM_THREADS OMP_NUM_THREADS", "", "", makes=(1.0, 1.15)),
+    Harm("OMP_NUM_THREADS", "", "", makes=(1.0, 4)),
+    Harm("MKL_NUM_THREADS OPENBLAS_NUM_THREADS", "", "", makes=(1.0, 1.15)),
     Harm("OMP_WAIT_POLICY KMP_BLOCKTIME", "", "Idle threads spin or sleep.", makes=(1.0, 1.5)),
     Harm("OMP_PROC_BIND KMP_AFFINITY GOMP_CPU_AFFINITY OMP_PLACES", "", "Threads are bound to CPUs.", makes=(1.0, 2)),
+    Harm("NCCL_IGNORE_CPU_AFFINITY", "", "NCCL's threads go where the topology says, or where the process may run.",
+         False, _RANKS, (1.0, 2)),
     Harm("LD_PRELOAD", "*jemalloc* *tcmalloc* *mimalloc* > unset *", "Memory comes from the slower allocator.",
          makes=(1.0, 1.4)),
     Harm("LD_PRELOAD", ANY, "A library is put before all others.", makes=(1.0, 5)),

@@ -35,7 +35,7 @@ def terms(candidate: Candidate, symptom: Symptom, weights: Weights) -> Iterator[
     if not effects or not symptom.measured or Effect.VALIDITY in effects:
         return
     sizes = weights.mechanism
-    accept, step = symptom.moved("accept_length"), symptom.step_moved
+    accept, step = _acceptance_moved(symptom), symptom.step_moved
     if symptom.slowdown is not None and symptom.slowdown >= NOTICED and effects <= _BEFORE_DECODING:
         yield Evidence("Decoding slowed, and it acts before that.", sizes.cannot)
     elif accept is False and step:
@@ -60,6 +60,12 @@ def terms(candidate: Candidate, symptom: Symptom, weights: Weights) -> Iterator[
                            sizes.fits_closely if closely else sizes.fits)  # fmt: skip
         elif not effects & {Effect.COMPUTE, Effect.HOST_LAUNCH}:
             yield Evidence(f"{_moved(symptom, 'prefill')} alone; it acts on decoding.", sizes.unlikely)
+
+
+def _acceptance_moved(symptom: Symptom) -> bool | None:
+    """Whether acceptance makes up a third of a slowdown, and fell by what anybody would notice."""
+    moved = symptom.moved("accept_length")
+    return None if moved and symptom.terms["accept_length"] < NOTICED else moved
 
 
 def _part(effects: set[Effect], symptom: Symptom, weights: Weights) -> Iterator[Evidence]:

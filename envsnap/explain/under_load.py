@@ -51,7 +51,7 @@ def _waiting(view: View) -> tuple[str, frozenset[Effect]] | None:
     if power[1] < 0.92 * power[0]:
         draw = f"GPUs draw {power[1]:.0f} W, not {power[0]:.0f} W"
         return f"{draw}, as busy and at the same clocks: they wait for each other.", frozenset({Effect.COMMUNICATION})
-    if power[1] > 0.95 * power[0]:
+    if power[1] > 0.95 * power[0] and view.symptom.step_moved is not False:
         words = "GPUs are as busy as before and draw as much: they wait for nobody, the kernels take longer."
         return words, _KERNELS
     return None

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from envsnap.explain import Side, explain
+from envsnap.explain.candidates import candidate
+from envsnap.explain.story import Facts, View
 from envsnap.explain.symptom import Symptom
-from envsnap.explain.terms import all_refused
-from tests.explain.pairs import run
+from envsnap.explain.terms import all_refused, terms
+from envsnap.explain.under_load import shown
+from envsnap.explain.weights import WEIGHTS
+from envsnap.keys import Effect
+from tests.explain.pairs import run, snapshot
+from tests.explain.test_candidates import change
 
 
 @pytest.mark.parametrize(
@@ -28,3 +36,24 @@ def test_without_speculation_a_setting_makes_no_more_than_it_is_known_to_make() 
     pages = next(s for s in found.suspects if s.id == "huge_pages")
     assert any("×1.15 at most" in e.text and e.weight < -1 for e in pages.evidence_against), pages
     assert not any("Acceptance" in e.text for s in found.suspects for e in (*s.evidence_for, *s.evidence_against))
+
+
+@pytest.mark.parametrize(("then", "now", "said"), [(2.73, 2.68, False), (2.73, 2.0, True)])
+def test_acceptance_that_hardly_fell_explains_nothing(then: float, now: float, said: bool) -> None:
+    """A third of a small slowdown is within the noise."""
+    fell = math.log(then / now)
+    figures = {"accept_length": (then, now), "step_time": (0.02, 0.02)}
+    symptom = Symptom(slowdown=fell, terms={"accept_length": fell, "step_time": 0.0}, figures=figures)
+    drafts = candidate("env:SGLANG_DRAFT_X", [change("env[SGLANG_DRAFT_X]", "1", "2")])
+    assert Effect.ACCEPTANCE in drafts.effects
+    assert bool(list(terms(drafts, symptom, WEIGHTS))) is said
+
+
+@pytest.mark.parametrize(("step", "said"), [(0.0, False), (math.log(1.3), True)])
+def test_kernels_take_longer_only_where_a_step_does(step: float, said: bool) -> None:
+    under_load = {"during.gpu[0].power_median_watts": 300.0, "during.gpu[0].utilization_median_percent": 95.0,
+                  "during.gpu[0].sm_clock_median_mhz": 1980.0, "server[0].argument[tp_size]": 1}  # fmt: skip
+    side = Facts(Side(snapshot(under_load)))
+    symptom = Symptom(slowdown=math.log(1.3), terms={"step_time": step, "prefill": 0.5}, gap=math.log(1.3))
+    torch = candidate("package:torch", [change("package[torch].version", "2.8.0", "2.9.0")])
+    assert bool(list(shown(torch, View(side, side, [], symptom), WEIGHTS))) is said

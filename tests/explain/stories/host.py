@@ -322,4 +322,6 @@ case(
     "cpu.governor",
     weight=-FAIR,
 )
+IDLE = "cpu.idle_state[C6].enabled"
+case("cpu_clocks", "deeper sleep is no clock", TWO, {IDLE: False, MHZ: 3600.0}, {IDLE: True, MHZ: 3600.0})
 case("cpu_clocks", "not sampled", TWO, {"cpu.governor": "performance"}, {"cpu.governor": "powersave"})
