@@ -201,7 +201,8 @@ def test_a_far_side_that_says_nothing_costs_the_deadline_alone() -> None:
         snapshot = capture(host=host, deadline=1.5)
         assert host.answered == 0
     assert {s.status for s in snapshot.sections.values()} <= {"timeout", "unavailable", "ok", "partial"}
-    assert not snapshot.values
+    # NOTE: where shared memory would be is known of every Linux, and told if there is still time for it.
+    assert not snapshot.values.keys() - {"storage[shm].path"}
 
 
 @pytest.mark.parametrize("how", ["odd", "hostile"])
