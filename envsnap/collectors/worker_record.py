@@ -135,11 +135,12 @@ def _news(what: str, found: dict[str, Json], told: dict[str, dict[str, Json]]) -
     return found if before is found else {name: value for name, value in found.items() if before.get(name) != value}
 
 
-def _code(record: Record, changed: Sequence[str]) -> Readings:
+def _code(record: Record, changed: Found) -> Readings:
     code = record.part("code")
     yield from _present(code, {".module_count": "count"})
     if isinstance(newer := code.get("newer"), list):
-        yield ".source_newer", Value(sorted({*map(str, newer), *changed}))
+        by_both = {*map(str, newer), *(changed.value if isinstance(changed, Value) else ())}
+        yield ".source_newer", Value(sorted(by_both)) if by_both else changed
     recorded = tuple(f for f, _ in _first(code.get("files")))
     for name, package in _first(code.get("packages")):
         if not isinstance(package, dict) or not isinstance(origin := package.get("origin"), str):

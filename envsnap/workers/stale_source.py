@@ -1,16 +1,16 @@
 """Source files that hold something else by now than what a worker has loaded: it runs what they no longer hold.
 
 A file that was only touched, as by a checkout of another branch and back, is none: content decides, by the names that
-Git gives it. The workers say what they loaded and when they were started.
+Git gives it. One that is gone is none either: a script may remove itself. The workers say what they loaded and when
+they were started.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from envsnap.host import Host
-from envsnap.reading import Found, Value
+from envsnap.reading import Found, Unavailable, Value, Why
 from envsnap.workers.record_file import Record
 
 MAX_FILES = 20_000
@@ -19,22 +19,42 @@ MAX_REREAD = 64
 MAX_BYTES = 4 << 20
 
 
-def changed(host: Host, records: Sequence[Record]) -> list[list[str]]:
-    """The files of each record that were changed, sorted."""
+def changed(host: Host, records: Sequence[Record]) -> list[Found]:
+    """The files of each record that were changed, sorted; unavailable where none is seen and not all can be read."""
     loaded = [_loaded(record) for record in records]
     paths = list(dict.fromkeys(path for files in loaded for path in files))[:MAX_FILES]
-    touched = dict(zip(paths, map(_changed_at, host.found([["stat", path] for path in paths]))))
+    stats = dict(zip(paths, host.found([["stat", path] for path in paths])))
     oldest = min((t for record in records if (t := _started(record)) is not None), default=0.0)
-    suspicious = [path for path, at in touched.items() if at > oldest][:MAX_REREAD]
-    now = dict(zip(suspicious, map(_blob, host.found([["read", path, MAX_BYTES] for path in suspicious]))))
-    return [
-        sorted(
-            path.removeprefix(record.root)
-            for path, blob in files.items()
-            if now.get(path) and now[path] != blob and touched[path] > (_started(record) or touched[path])
-        )
-        for record, files in zip(records, loaded)
-    ]
+    suspicious = [path for path, stat in stats.items() if _touched(stat, oldest)][:MAX_REREAD]
+    now = dict(zip(suspicious, host.found([["blob_hash", path, MAX_BYTES] for path in suspicious])))
+    return [_of_record(record, files, stats, now) for record, files in zip(records, loaded)]
+
+
+def _of_record(
+    record: Record, loaded: Mapping[str, str], stats: Mapping[str, Found], now: Mapping[str, Found]
+) -> Found:
+    started = _started(record)
+    told = {path: _is_changed(stats.get(path), now.get(path), blob, started) for path, blob in loaded.items()}
+    found = [path.removeprefix(record.root) for path, is_changed in told.items() if is_changed]
+    unseen = sum(is_changed is None for is_changed in told.values())
+    if found or not loaded:
+        return Value(sorted(found))
+    if all(_is_gone(stats.get(path)) for path in loaded):
+        return Unavailable(Why.ABSENT, "none of the files that the worker has loaded is there")
+    if unseen:
+        return Unavailable(Why.NOT_SUPPORTED, f"{unseen} of {len(loaded)} loaded files could not be looked at again")
+    return Value([])
+
+
+def _is_changed(stat: Found | None, again: Found | None, blob: str, started: float | None) -> bool | None:
+    """Whether a file holds something else than was loaded; None where that cannot be told."""
+    if _is_gone(stat):
+        return False
+    if started is None or not isinstance(stat, Value):
+        return None
+    if not _touched(stat, started):
+        return False
+    return bool(again.value["hash"] != blob) if isinstance(again, Value) else None
 
 
 def _loaded(record: Record) -> dict[str, str]:
@@ -50,14 +70,11 @@ def _started(record: Record) -> float | None:
     return float(since) if isinstance(since, (int, float)) else None
 
 
-def _changed_at(found: Found) -> float:
-    """When a regular file was changed last (Unix time); 0 for anything else."""
-    return float(found.value["mtime_ns"]) / 1e9 if isinstance(found, Value) and found.value["type"] == "file" else 0.0
+def _touched(stat: Found | None, since: float) -> bool:
+    """Whether a regular file was changed, or written anew, after that."""
+    is_file = isinstance(stat, Value) and stat.value["type"] == "file"
+    return is_file and isinstance(stat, Value) and float(stat.value["mtime_ns"]) / 1e9 > since
 
 
-def _blob(answer: Found) -> str:
-    """Git's name of a file's content; empty where it could not be read."""
-    if not isinstance(answer, Value):
-        return ""
-    data = str(answer.value).encode("utf-8", "surrogateescape")
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+def _is_gone(stat: Found | None) -> bool:
+    return isinstance(stat, Unavailable) and stat.why is Why.ABSENT
