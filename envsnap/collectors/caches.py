@@ -111,6 +111,9 @@ BELOW_SGLANG: Mapping[str, tuple[str, str]] = {
     "sglang/rust_extensions": ("rust_extensions", ""),
 }
 """Caches below that root: where, and the regular expression of what tuning left there."""
+_TUNING_FILES = {**{name: tool.tuned for name, tool in TOOLS.items()},
+          **{name: pattern for name, (_, pattern) in BELOW_SGLANG.items()}}  # fmt: skip
+"""Cache -> the regular expression of the names of its files that hold autotuning results; empty for none."""
 _P2P = "gpu_p2p_access_cache_for_*.json"
 
 
@@ -119,16 +122,14 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     environ = environ_of(host, scope)
     places = {name: attempt(_placed, host, environ, tool) for name, tool in TOOLS.items()}
     root = attempt(_placed, host, environ, SGLANG_ROOT)
-    tuned = {name: tool.tuned for name, tool in TOOLS.items()}
-    for name, (below, pattern) in BELOW_SGLANG.items():
+    for name, (below, _) in BELOW_SGLANG.items():
         places[name] = (
             Value(replace(root.value, path=f"{root.value.path}/{below}")) if isinstance(root, Value) else root
         )
-        tuned[name] = pattern
     for name, place in {**places, "sglang": root, "hf_hub": attempt(hub, host, environ)}.items():
         yield from _place(name, place)
     known = {name: str(place.value.path) for name, place in places.items() if isinstance(place, Value)}
-    yield from _contents(host, known, tuned)
+    yield from _contents(host, known)
     for name, place in (("sglang", root), ("vllm", places["vllm"])):
         if isinstance(place, Value):
             yield from _p2p(host, name, place.value.path)
@@ -152,12 +153,14 @@ def _place(name: str, place: Found) -> Iterator[tuple[str, Found]]:
         yield f"cache[{name}].moved_by", Value(place.value.moved_by)
 
 
-def _contents(host: Host, places: Mapping[str, str], tuned: Mapping[str, str]) -> Iterator[tuple[str, Found]]:
+def _contents(host: Host, places: Mapping[str, str]) -> Iterator[tuple[str, Found]]:
     """What the caches hold; two of them in one place are walked once."""
     paths = list(dict.fromkeys(places.values()))
     kinds = dict(zip(paths, host.found([["stat", path] for path in paths])))
     there = [path for path in paths if _is_directory(kinds[path])]
-    wanted = {path: "|".join(filter(None, (tuned[n] for n, p in places.items() if p == path))) for path in there}
+    wanted = {
+        path: "|".join(filter(None, (_TUNING_FILES[n] for n, p in places.items() if p == path))) for path in there
+    }
     share = SCAN_SECONDS / max(1, len(there))
     used = dict(zip(there, host.found([["usage", path, SCAN_FILES, share, wanted[path]] for path in there])))
     for name, path in places.items():
@@ -214,8 +217,7 @@ def _combined_hash(host: Host, base: str, files: Sequence[str]) -> str:
 
 def tuned_hash(host: Host, name: str, path: str) -> str:
     """What `cache[NAME].tuned_sha256` would say of a folder. Raises: Missing, HostError."""
-    pattern = TOOLS[name].tuned if name in TOOLS else BELOW_SGLANG[name][1]
-    used = host.one("usage", path, SCAN_FILES, SCAN_SECONDS, pattern)
+    used = host.one("usage", path, SCAN_FILES, SCAN_SECONDS, _TUNING_FILES[name])
     if not used["complete"] or not used.get("matching"):
         raise Missing(Why.ABSENT, f"{path} holds no results of tuning")
     return _combined_hash(host, path, used["matching"])

@@ -54,9 +54,12 @@ class Stacks:
     def found(self) -> dict[str, Any]:
         """{"looks", "files": {FILE: {LINE: [looks in it, looks at it]}}}, of the lines with most of them."""
         looks, lines = self.looks, list(self._lines.items())
-        files: dict[str, dict[str, list[int]]] = {}
+        named: dict[str, dict[str, list[int]]] = {}
         for (file, line), counts in sorted(lines, key=lambda item: -sum(item[1]))[:TOLD_LINES]:
-            files.setdefault(os.path.realpath(file), {})[str(line)] = list(counts)
+            named.setdefault(file, {})[str(line)] = list(counts)
+        files: dict[str, dict[str, list[int]]] = {}
+        for file, told in named.items():
+            files.setdefault(os.path.realpath(file), {}).update(told)
         return {"looks": looks, "files": files}
 
     def _run(self) -> None:

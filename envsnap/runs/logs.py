@@ -30,18 +30,15 @@ def clean(path: Path, redactor: Redactor) -> None:
         path.unlink(missing_ok=True)
 
 
-def last_words(path: Path, redactor: Redactor) -> str:
-    """The last line of a log that says something, without secrets and cut short; empty where none does."""
+def last_words(path: Path) -> str:
+    """The last line of a cleaned log that says something, cut short; empty where none does."""
     try:
         with path.open("rb") as file:
-            start = max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES)
-            file.seek(start)
-            data = file.read(TAIL_BYTES)
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            lines = file.read(TAIL_BYTES).decode(errors="replace").split("\n")
     except OSError:
         return ""
-    # NOTE: a line of which the beginning is cut off might hold a secret that nobody recognises.
-    lines = data.split(b"\n")[1 if start else 0 :]
-    said = [line for line in (_cleaned(line, redactor).decode(errors="replace").strip() for line in lines) if line]
+    said = [line.strip() for line in lines if line.strip()]
     return clip(printable(said[-1]), WORDS) if said else ""
 
 

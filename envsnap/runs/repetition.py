@@ -137,12 +137,12 @@ class Repetition:
             except CommandError as error:
                 why = str(error)
             if why:
-                words = logs.last_words(log, self.redactor)
-                reason = f"{why}, which ends with: {words}" if words else why
-                self.draft = replace(self.draft, status="never_ready", reason=reason)
                 if self.server:
                     self.server.stop(self.setting.new_host(), self.redactor)
                     self.server = None
+                words = logs.last_words(log)
+                reason = f"{why}, which ends with: {words}" if words else why
+                self.draft = replace(self.draft, status="never_ready", reason=reason)
                 return False
         if signals.ending:
             return False

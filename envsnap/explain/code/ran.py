@@ -108,15 +108,20 @@ Told = tuple[dict[str, Json], Snapshot, "Run | None"]
 
 
 def _told(facts: Facts) -> Iterator[Told]:
-    """The record of each run, the latest that it has: one made before the benchmark says nothing of it."""
+    for snapshot, run in holding(facts, REACH):
+        yield snapshot.values[REACH], snapshot, run
+
+
+def holding(facts: Facts, path: str) -> Iterator[tuple[Snapshot, Run | None]]:
+    """Of each run the latest snapshot with an object there: a record made before the benchmark says nothing of it."""
     for run in facts.side.runs:
         for moment in ("after", "during", "before"):
             snapshot = run.snapshots.get(moment)
-            if snapshot is not None and isinstance(reach := snapshot.values.get(REACH), dict):
-                yield reach, snapshot, run
+            if snapshot is not None and isinstance(snapshot.values.get(path), dict):
+                yield snapshot, run
                 break
-    if not facts.side.runs and isinstance(reach := facts.get(REACH), dict):
-        yield reach, facts.snapshot, None
+    if not facts.side.runs and isinstance(facts.get(path), dict):
+        yield facts.snapshot, None
 
 
 def _why_not(reach: Mapping[str, Json], snapshot: Snapshot, run: Run | None) -> str:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from envsnap.explain.code.ran import holding
 from envsnap.explain.ranks import computing
 from envsnap.explain.story import Facts
 from envsnap.reading import Json
-from envsnap.snapshot import Snapshot
 
 TIME = "record.code_time"
 
@@ -35,9 +35,8 @@ class Spent:
 
     def __init__(self, facts: Facts) -> None:
         self._workers: list[tuple[int, dict[str, Json]]] = []
-        for snapshot in _snapshots(facts):
-            told = snapshot.values.get(TIME)
-            workers = {role: w for role, w in told.items() if isinstance(w, dict)} if isinstance(told, dict) else {}
+        for snapshot, _ in holding(facts, TIME):
+            workers = {role: w for role, w in snapshot.values[TIME].items() if isinstance(w, dict)}
             for role in computing(workers):
                 looks, files = workers[role].get("looks"), workers[role].get("files")
                 if isinstance(looks, int) and looks >= LEAST_LOOKS and isinstance(files, dict):
@@ -54,14 +53,3 @@ class Spent:
                     inside, at = (n / looks / len(self._workers) for n in counts)
                     found[int(line)] = found.get(int(line), Time()) + Time(inside, at)
         return found
-
-
-def _snapshots(facts: Facts) -> list[Snapshot]:
-    """Of each run the latest that holds a record: one made before the benchmark says nothing of it."""
-    if not facts.side.runs:
-        return [facts.snapshot]
-    found = []
-    for run in facts.side.runs:
-        moments = (run.snapshots.get(moment) for moment in ("after", "during", "before"))
-        found += [next((s for s in moments if s is not None and TIME in s.values), None)]
-    return [snapshot for snapshot in found if snapshot is not None]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envsnap.explain.explanation import Evidence
+from envsnap.explain.homes import home_of
 from envsnap.explain.story import Facts, Finding, Together, View
 from envsnap.explain.weights import FAIR
 from envsnap.keys import Effect
@@ -18,8 +19,6 @@ from envsnap.keys import Effect
 CODE = "numa_layout"
 NEEDS = ("numa.nodes", "numa[].cpus")
 
-_LAYOUT = ("numa.nodes", "numa.memory_nodes", "numa[].cpus", "numa[].distances", "gpu[].cpu_affinity",
-           "gpu[].memory_affinity", "pci[].numa_node", "rdma[].numa_node", "network[].numa_node")  # fmt: skip
 _BOUND = ("worker[].cpus", "worker[].cpus_count", "worker[].memory_nodes", "worker[].numa_policy", "inherited.cpus",
           "inherited.cpus_count", "inherited.memory_nodes", "cgroup.cpus", "cgroup.memory_nodes")  # fmt: skip
 _ANOTHER_MACHINE = ("cpu.model", "cpu.sockets_count", "platform.product", "platform.virtualization")
@@ -34,7 +33,7 @@ def tell(view: View) -> Iterator[Finding]:
         f"NUMA layout: {now} nodes, not {then}, as the firmware cuts the sockets",
         "Memory, GPUs and adapters are nearer to or farther from the CPUs that use them, and a node has another share "
         "of the memory channels.",
-        (*view.changed(*_LAYOUT), *view.changed(*_BOUND)),
+        (*(c for c in view.changes if home_of(c) == "numa:layout"), *view.changed(*_BOUND)),
         (Effect.MEMORY, Effect.HOST_LAUNCH, Effect.COMMUNICATION),
         (Evidence("The same machine shows another number of NUMA nodes: a setting such as NPS or sub-NUMA clustering "
                   "was changed in its firmware.", FAIR),),
