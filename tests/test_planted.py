@@ -13,7 +13,7 @@ from envsnap.reading import Json
 from envsnap.runs.metrics import Better, Metric
 from envsnap.runs.run import Run
 from tests.benchmarks.attribution.snapshots import changed
-from tests.benchmarks.planted import report, searches
+from tests.benchmarks.planted import report, searches, trials
 from tests.benchmarks.planted.bench import CpuBench
 from tests.benchmarks.planted.innocent import AT_LEAST, innocents
 from tests.benchmarks.planted.judge import METRIC, judged
@@ -224,3 +224,17 @@ def test_committed_boards_are_of_this_table() -> None:
         told = json.loads(path.read_text())
         assert told["bench"] in (CPU, H200)
         assert set(told["plants"]) == {p.id for p in PLANTS}
+
+
+def test_what_disturbs_a_server_is_at_work_before_it_is_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A program that computes on the GPU takes seconds to come to that."""
+    begun = tmp_path / "begun"
+    slow = f"import time; time.sleep(0.5); open({str(begun)!r}, 'w').close(); print(1, flush=True); time.sleep(60)"
+    monkeypatch.setattr(trials, "_BUSY_GPU", slow)
+    with trials.hogs(2, gpu=True):
+        assert begun.exists()
+    monkeypatch.setattr(trials, "_BUSY_GPU", "raise SystemExit(1)")
+    with pytest.raises(RuntimeError, match="did not come to work"), trials.hogs(0, gpu=True):
+        pytest.fail("it was measured all the same")

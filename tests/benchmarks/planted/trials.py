@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import random
+import select
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import IO, cast
 
 from envsnap.integrations import site_directory
 from envsnap.jsonfile import write_atomically
@@ -157,7 +159,7 @@ class Board:
         for name, plant, lever in zip(task.names, task.plants, levers_of(task, self.bench.name)):
             if not lever.again:
                 flush(server)
-            with _hogs(lever.cpu_hogs, lever.gpu_hog):
+            with hogs(lever.cpu_hogs, lever.gpu_hog):
                 self.note(name, self.measure(plant, lever, self.bench.asked(task.ranks), server.url))
 
     def forget(self, beginning: str) -> None:
@@ -271,29 +273,43 @@ def exported(environment: Mapping[str, str]) -> Iterator[None]:
         os.environ.update(old)
 
 
-_BUSY = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: sum(range(10**6))"
+_BUSY = (
+    "import os\nparent = os.getppid()\nprint('at work', flush=True)\nwhile os.getppid() == parent: sum(range(10**6))"
+)
 _BUSY_GPU = """import os, torch
 parent = os.getppid()
 a = torch.randn(4096, 4096, device="cuda:0", dtype=torch.bfloat16)
+torch.cuda.synchronize()
+print("at work", flush=True)
 while os.getppid() == parent:
     for _ in range(50):
         a @ a
     torch.cuda.synchronize()
 """
+_BUSY_SECONDS = 60.0
+"""In which such a program has to be at work: importing torch alone takes many."""
 
 
 @contextlib.contextmanager
-def _hogs(count: int, gpu: bool) -> Iterator[None]:
-    """So many processes that compute and want nothing else, for as long as this one lives."""
+def hogs(count: int, gpu: bool) -> Iterator[None]:
+    """So many processes that compute and want nothing else, all at work before the block begins.
+
+    Raises: RuntimeError where one does not come to work.
+    """
+    commands = [[sys.executable, "-S", "-c", _BUSY]] * count + [[sys.executable, "-c", _BUSY_GPU]] * gpu
     # NOTE: a board that is killed leaves none behind.
-    hogs = [subprocess.Popen([sys.executable, "-S", "-c", _BUSY]) for _ in range(count)]
-    hogs += [subprocess.Popen([sys.executable, "-c", _BUSY_GPU])] if gpu else []
+    programs = [subprocess.Popen(command, stdout=subprocess.PIPE) for command in commands]
+    late = time.monotonic() + _BUSY_SECONDS
     try:
+        for hog in programs:
+            ready, _, _ = select.select([hog.stdout], [], [], max(late - time.monotonic(), 0.0))
+            if not ready or not cast(IO[bytes], hog.stdout).readline():
+                raise RuntimeError("a program that should disturb the server did not come to work")
         yield
     finally:
-        for hog in hogs:
+        for hog in programs:
             hog.kill()
-            hog.wait()
+            hog.communicate()
 
 
 @contextlib.contextmanager

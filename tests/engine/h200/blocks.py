@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from envsnap.reading import Json
-from tests.benchmarks.planted.trials import BASELINE, Board, Task, exported, groups_of, levers_of, tasks
+from tests.benchmarks.planted.trials import BASELINE, Board, Task, alone, exported, groups_of, levers_of, tasks
 from tests.engine.checkout import BASE
 from tests.engine.h200.fleet import Fleet, Spec
 from tests.engine.h200.lab import REHEARSED, Step
 from tests.engine.h200.looking import quietest
-from tests.engine.h200.place import Place, on_cards
+from tests.engine.h200.place import TURN, Place, on_cards
 from tests.engine.h200.shapes import LOADS, Load
 from tests.engine.h200.tree import has_git, stand
 from tests.engine.h200.waves import STOP, Part, Standing, size_of, wave
@@ -227,7 +227,7 @@ class _Site:
         server, lever = fleet.server(server_name), levers_of(task, H200)[0]
         stand(self.place.checkout, lever.edit or BASE, moved=lever.stale)
         try:
-            with exported(self.environment(task, cards)):
+            with alone(str(TURN)), exported(self.environment(task, cards)):
                 self.board.take(task, server)
         finally:
             stand(self.place.checkout, BASE)

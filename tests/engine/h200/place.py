@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,6 +25,9 @@ CARD_BYTES = 143_771 * 2**20
 """Of a card as its driver tells, where a plan is only printed."""
 SPARE_BYTES = 5e9
 """Of a card that stay free: what servers take for a moment while they start."""
+
+TURN = Path(tempfile.gettempdir()) / "envsnap-h200.turn"
+"""Held while a card is measured, since a search may go on beside blocks: starts overlap, what is measured does not."""
 
 
 def free_bytes() -> list[float]:

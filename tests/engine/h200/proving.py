@@ -29,7 +29,7 @@ from tests.benchmarks.planted.states import INNOCENT, LOG_INTERVAL, MALLOC, Stat
 from tests.engine import bench as client
 from tests.engine.h200.bench import refuse_multicast
 from tests.engine.h200.lab import REHEARSED, Step
-from tests.engine.h200.place import Place
+from tests.engine.h200.place import TURN, Place
 from tests.engine.h200.shapes import TINY, Load
 from tests.engine.plants import PLANTS, Lever
 
@@ -126,9 +126,9 @@ class Proof:
         prompts.write_text(client.prompts_of(asked.seed, asked.words, asked.count))
         return [
             "--server", shlex.join(self._server(side)), "--ready", f"http://127.0.0.1:{self._port}/health",
-            "--metric", f"{_METRIC}[s,lower]=json:{_METRIC}", "--metrics", str(out), "--", sys.executable,
-            str(Path(client.__file__)), "--port", self._port, "--out", str(out), "--prompts", str(prompts),
-            *asked.options,
+            "--metric", f"{_METRIC}[s,lower]=json:{_METRIC}", "--metrics", str(out), "--", "flock", str(TURN),
+            sys.executable, str(Path(client.__file__)), "--port", self._port, "--out", str(out),
+            "--prompts", str(prompts), *asked.options,
         ]  # fmt: skip
 
     def _server(self, side: str) -> list[str]:

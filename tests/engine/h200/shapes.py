@@ -11,7 +11,7 @@ from tests.benchmarks.planted.bench import Asked
 
 TARGET, DRAFT = "target", "draft"
 TOKENS = 8192
-"""What a server can keep: four requests of the longest prompts with their answers."""
+"""What a server can keep: four requests of the longest prompts with their answers, or all of one run's (`_ALONE`)."""
 _OVERHEAD = 2.2e9
 """Bytes of a rank beside weights and cache: seen were 1.2 GB of the tiny model with one rank and 2.4 GB with two."""
 _BYTES = 2
@@ -69,7 +69,7 @@ TINY = Shape("tiny", 256, 512, 4, 2, 8)
 _5B = Shape("5b", 4096, 14336, 32, 8, 20)
 _8B = Shape("8b", 4096, 14336, 32, 8, 32)
 
-_ALONE = Asked(words=600, tokens=128, count=10, timeout=60.0)
+_ALONE = Asked(words=550, tokens=128, count=8, timeout=60.0)
 _FOUR = replace(_ALONE, count=13, concurrency=4)
 
 # The model has to be large enough that the GPU has its say (two servers of the tiny one were 17 % apart), and small

@@ -22,6 +22,9 @@ if [ -f "$kit/jitcache.tar.gz" ]; then
   tar -C "$HOME" -xzf "$kit/jitcache.tar.gz" .cache/flashinfer
 fi
 
+# Beside the servers' folder: what they import is the engine's own.
+python3 -m pip install -q --no-index --no-deps --upgrade --target "$dest/envsnap" "$kit"/wheels/*.whl
+
 # Servers write no byte code: each of their processes would compile anew whatever it imports.
 python3 -m compileall -qq -j 0 "$dest/site" || true  # some packages carry files that no Python can read
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# make_kit.sh OUTDIR [WHEELDIR] : build OUTDIR/kit.tar.xz (SGLang 0.5.16, Python 3.12, sm_90, tiny models)
-# on a machine with PyPI. Wheels are downloaded to WHEELDIR (default: a temporary folder); an existing one is reused.
+# make_kit.sh OUTDIR [WHEELDIR] : build OUTDIR/kit.tar.xz (SGLang 0.5.16, Python 3.12, sm_90, tiny models), and
+# OUTDIR/wheels with what envsnap needs, on a machine with PyPI.
+# SGLang's wheels are downloaded to WHEELDIR (default: a temporary folder); an existing one is reused.
 set -euo pipefail
 [ $# -ge 1 ] || { echo "usage: make_kit.sh OUTDIR [WHEELDIR]" >&2; exit 2; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -16,9 +17,13 @@ platforms=()
 for tag in manylinux1 manylinux2014 manylinux_2_{17,24,27,28,31,34,35,39}; do
   platforms+=(--platform "${tag}_x86_64")
 done
-python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary=:all: \
-  --python-version 3.12 --implementation cp "${platforms[@]}" \
-  -r "$here/requirements.txt" -d "$wheels"
+download() {  # REQUIREMENTS FOLDER
+  python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary=:all: \
+    --python-version 3.12 --implementation cp "${platforms[@]}" -r "$1" -d "$2"
+}
+download "$here/requirements.txt" "$wheels"
+rm -rf "$out/wheels"
+download "$here/requirements-envsnap.txt" "$out/wheels"
 
 echo "== unpack"
 mkdir -p "$work/kit/site"
