@@ -115,6 +115,8 @@ _GPUS = (
     Harm("nvidia.module[].text_parameter[RegistryDwords]", "", "", makes=(1.0, 3)),
     Harm("during.gpu[].foreign_processes gpu[].process_names gpu_device[].holders", HIGHER, "Others use the GPU.",
          True, makes=(1.0, 20)),
+    Harm("during.gpu[*].violation_seconds[low_utilization] during.gpu[*].throttle_percent[gpu_idle]", HARMLESS,
+         "It says that the GPU had little to do, which whatever slows a run brings about."),
     Harm("during.gpu[].throttle_percent[] during.gpu[].violation_seconds[] during.gpu[].pcie_replay_count "
          "during.gpu[].pcie_transition_count", HIGHER, "The GPU was held down, or its link was trained anew."),
     Harm("during.gpu[].throttle_percent[]", "unset > *", "The GPU was held down.", True),

@@ -91,11 +91,27 @@ def not_reproducible(
         found.append(Evidence(f"One run a side shows nothing by itself, though {words} is {_large(gap)}.", weight))
     else:
         found.append(Evidence(f"The runs do not settle whether the sides differ ({words}).", weight))
+    if symptom.outcome is not Outcome.DIFFERENT and (steady := _steady(comparison)):
+        found.append(
+            Evidence(f"Decoding is as fast on both sides ({steady}), where most causes would show.", nulls.steady)
+        )
     if any("two modes" in note for j in comparison.judged for note in j.verdict.notes):
         found.append(
             Evidence("The runs of one side fall into two modes: one configuration has two speeds.", _TWO_MODES)
         )
     return found
+
+
+_DECODING = ("stream_tokens_per_second", "tpot_seconds")
+"""What a step and its acceptance make together."""
+
+
+def _steady(comparison: Comparison) -> str:
+    """The metric of decoding that was shown to be the same, with its ratio in words; empty where none was."""
+    for judged in comparison.judged:
+        if judged.metric.name in _DECODING and judged.verdict.outcome is Outcome.SAME:
+            return f"{judged.metric.name} ×{judged.verdict.ratio:.3f}"
+    return ""
 
 
 def _large(gap: float) -> str:

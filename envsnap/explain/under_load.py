@@ -48,10 +48,14 @@ def _waiting(view: View) -> tuple[str, frozenset[Effect]] | None:
         return words, frozenset({Effect.HOST_LAUNCH, Effect.STORAGE, Effect.WORKLOAD})
     if power is None or clock is None or abs(clock[1] / clock[0] - 1) >= 0.03:
         return None
+    if view.symptom.step_moved is False or view.symptom.moving == {"prefill"}:
+        return None  # what draws less may be prompts, computed in smaller pieces
     if power[1] < 0.92 * power[0]:
+        if view.setting.ranks == 1:
+            return None  # there is nobody to wait for
         draw = f"GPUs draw {power[1]:.0f} W, not {power[0]:.0f} W"
         return f"{draw}, as busy and at the same clocks: they wait for each other.", frozenset({Effect.COMMUNICATION})
-    if power[1] > 0.95 * power[0] and view.symptom.step_moved is not False:
+    if power[1] > 0.95 * power[0]:
         words = "GPUs are as busy as before and draw as much: they wait for nobody, the kernels take longer."
         return words, _KERNELS
     return None

@@ -205,6 +205,9 @@ class Nulls:
     decided: float = -2.7
     """At least that where the verdict is DIFFERENT: it errs in 4 of 100, and finds a cause in 60 or more. Board of the
     verdict."""
+    steady: float = 1.7
+    """Decoding was shown to be the same, so that only what acts before it is left. Reports: of 50 causes
+    3 act on the time to the first token alone; less than that, since few reports hold both figures. Judgement."""
     failed: float = -2.5
     """Every run of one side failed and some of the other did not. Judgement."""
     effect: float = 0.35

@@ -184,6 +184,8 @@ def test_who_waits_for_whom_under_load() -> None:
     assert sizes.shows_host in weights_of(NCCL, STEP, fast, host)
     assert sizes.shows_other in weights_of(NCCL, STEP, fast, kernels)
     assert ecc is not None
+    one = {"server[0].argument[tp_size]": 1, "server[0].argument[nnodes]": 1}
+    assert sizes.shows_other not in weights_of(launch, STEP, {**fast, **one}, {**ranks, **one}), "it waits for nobody"
 
 
 def test_a_bound_caps_what_a_suspect_explains() -> None:

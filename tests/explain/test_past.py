@@ -110,6 +110,23 @@ def test_a_verdict_speaks_for_or_against_a_lasting_difference() -> None:
     assert far <= WEIGHTS.nulls.decided < 0 < near < same
 
 
+def test_decoding_that_is_the_same_speaks_against_a_gap_in_the_first_token_alone() -> None:
+    """The time to the first token scatters widely, and alone tells of little."""
+
+    def arm(name: str, first: tuple[float, ...], token: float) -> Side:
+        return Side.of_runs([
+            run({}, "s", i, arm=name, ttft_seconds=t, tpot_seconds=token * (1 + i / 2000)) for i, t in enumerate(first)
+        ])  # fmt: skip
+
+    fast, slow = arm("a", (0.051, 0.060, 0.047, 0.055), 0.003), (0.050, 0.070, 0.060, 0.081)
+    found = explain(fast, arm("b", slow, 0.003))
+    assert found.symptom.metric == "ttft_seconds"
+    [null] = [s for s in found.suspects if s.id == "not_reproducible"]
+    assert [e.weight for e in null.evidence_for if "tpot_seconds ×1.000" in e.text] == [WEIGHTS.nulls.steady]
+    [null] = [s for s in explain(fast, arm("b", slow, 0.0036)).suspects if s.id == "not_reproducible"]
+    assert not any("as fast on both sides" in e.text for e in null.evidence_for)
+
+
 def test_single_runs_leave_it_open() -> None:
     one, two = session("a", "tsc", 94.0, 1), session("b", "tsc", 60.0, 1)
     assert null(one, two, symptom(0.45, Outcome.UNKNOWN, Design.SINGLE)) == -0.5

@@ -7,9 +7,11 @@ import inspect
 import pytest
 
 from envsnap.collectors import keys
-from envsnap.explain import Clue, Innocent, Mistake, Together
+from envsnap.explain import Clue, Innocent, Mistake, Side, Together, explain
 from envsnap.explain.story import Finding, every_story
 from envsnap.explain.weights import FAIR, STRONG, WEAK
+from envsnap.reading import Json
+from tests.explain.pairs import run
 from tests.explain.stories import communication, engine, gpus, host, software, workers
 from tests.explain.stories.case import Case
 
@@ -88,3 +90,26 @@ def test_weights_are_those_of_the_table() -> None:
                 assert finding.weight in allowed
             if isinstance(finding, Together):
                 assert {e.weight for e in finding.evidence} <= allowed
+
+
+@pytest.mark.parametrize("kept", [False, True])
+@pytest.mark.parametrize("port", [30_000, 30_001])
+def test_an_older_server_at_the_same_address_is_another_one_than_was_started_last(port: int, kept: bool) -> None:
+    """Servers that stand side by side, as the arms of one session, are not mistaken for each other."""
+
+    def values(started: float, size: int, port: int) -> dict[str, Json]:
+        return {
+            "worker[scheduler].started_seconds": started,
+            "server[0].argument[tp_size]": 1,
+            "server[0].argument[chunked_prefill_size]": size,
+            "server[0].url": f"http://127.0.0.1:{port}",
+        }
+
+    def side(state: dict[str, Json], name: str, day: int, step: float) -> Side:
+        at, group, arm = f"2026-01-0{day}T00:00:00+00:00", "s" if kept else name, name if kept else ""
+        return Side.of_runs([run(state, group, i, at, arm, step_seconds=step + i / 1e4) for i in range(2)])
+
+    fast = side(values(1_767_225_000.0, 8192, 30_000), "a", 1, 0.01)
+    slow = side(values(1_767_220_000.0, 64, port), "b", 2, 0.02)
+    found = {e.text for s in explain(fast, slow).suspects for e in s.evidence_for}
+    assert any("older than the fast side" in text for text in found) is (port == 30_000 and not kept)

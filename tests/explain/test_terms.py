@@ -57,3 +57,19 @@ def test_kernels_take_longer_only_where_a_step_does(step: float, said: bool) -> 
     symptom = Symptom(slowdown=math.log(1.3), terms={"step_time": step, "prefill": 0.5}, gap=math.log(1.3))
     torch = candidate("package:torch", [change("package[torch].version", "2.8.0", "2.9.0")])
     assert bool(list(shown(torch, View(side, side, [], symptom), WEIGHTS))) is said
+
+
+@pytest.mark.parametrize(("step", "said"), [(0.0, False), (math.log(1.3), True)])
+def test_ranks_wait_for_each_other_only_where_a_step_takes_longer(step: float, said: bool) -> None:
+    """Prompts in small pieces draw less power, too."""
+
+    def load(watts: float) -> Facts:
+        return Facts(Side(snapshot({
+            "during.gpu[0].power_median_watts": watts, "during.gpu[0].utilization_median_percent": 95.0,
+            "during.gpu[0].sm_clock_median_mhz": 1980.0, "server[0].argument[tp_size]": 2,
+        })))  # fmt: skip
+
+    symptom = Symptom(slowdown=step, terms={"step_time": step, "prefill": 1.5}, gap=math.log(1.3))
+    chunks = candidate("argument:chunked", [change("server[0].argument[chunked_prefill_size]", 8192, 64)])
+    found = [e.weight for e in shown(chunks, View(load(345.0), load(240.0), [], symptom), WEIGHTS)]
+    assert found == ([WEIGHTS.mechanism.shows_other] if said else [])

@@ -170,3 +170,14 @@ def is_moe(facts: Facts) -> bool:
         if isinstance(config, dict)
         for word in words
     )
+
+
+def prompt_tokens(facts: Facts) -> float | None:
+    """Prompt tokens a request: as the server counted them, else as the benchmark did; None where nobody did."""
+    counts = facts.get("during.server.prompt_tokens_count"), facts.get("during.server.request_count")
+    run = next((r for r in facts.side.runs if r.status == "ok"), None)
+    asked = run.request if run is not None else {}
+    for tokens, requests in (counts, (asked.get("total_input_tokens"), asked.get("completed"))):
+        if isinstance(tokens, (int, float)) and isinstance(requests, (int, float)) and tokens > 0 and requests > 0:
+            return float(tokens / requests)
+    return None

@@ -29,6 +29,8 @@ _ARGUMENTS = (
     "chunked_prefill_size",
 )
 _COUNTED = "during.server.cached_prompt_percent"
+_NONE = 1.0
+"""Percent of prompt tokens up to which a cache has given nothing: a beginning that all prompts share."""
 _APART = 0.15
 
 
@@ -37,11 +39,14 @@ def tell(view: View) -> Iterator[Finding]:
     if all(is_on(argument(setting, "disable_radix_cache")) for setting in view.settings):
         return
     switched = [c for c in argument_changes(view, *_ARGUMENTS) if "chunked" not in c.path]
-    if switched:
+    rates = [_rate(facts) for facts in view.sides]
+    counted = [facts.get(_COUNTED) for facts in view.sides]
+    if switched and all(isinstance(share, (int, float)) and share < _NONE for share in counted):
+        yield Clue("Nothing of the prompts was found in a cache on either side.", -STRONG, tuple(switched))
+    elif switched:
         yield Clue(
             "Whether prompts are found in a cache changed, so that prefill is another work.", FAIR, tuple(switched)
         )
-    rates = [_rate(facts) for facts in view.sides]
     if rates[0] is None or rates[1] is None or rates[0] - rates[1] < _APART:
         return
     path = f'server[0].metric["{_RATE}"]'

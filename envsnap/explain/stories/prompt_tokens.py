@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from math import log
 
 from envsnap.explain.explanation import Evidence
-from envsnap.explain.stories._look import package_changes
-from envsnap.explain.story import Clue, Facts, Finding, Together, View
+from envsnap.explain.stories._look import package_changes, prompt_tokens
+from envsnap.explain.story import Clue, Finding, Together, View
 from envsnap.explain.weights import FAIR, STRONG, WEAK
 from envsnap.keys import Effect, instances_of
 
@@ -34,7 +34,7 @@ def tell(view: View) -> Iterator[Finding]:
     asked = [c for c in view.changes if c.path.startswith("request[")]
     if not changed or any(instances_of(c.path)[0] not in _COUNTED for c in asked):
         return
-    then, now = (_tokens(facts) for facts in view.sides)
+    then, now = (prompt_tokens(facts) for facts in view.sides)
     slower = view.symptom.moving
     if then is None or now is None:
         if slower & {"prefill", "acceptance"}:
@@ -53,14 +53,3 @@ def tell(view: View) -> Iterator[Finding]:
             (Evidence("What makes tokens of prompts changed, and how many a prompt has.", weight),),
             prior=0.5,
         )
-
-
-def _tokens(facts: Facts) -> float | None:
-    """Prompt tokens a request: as the server counted them, else as the benchmark did."""
-    counts = facts.get("during.server.prompt_tokens_count"), facts.get("during.server.request_count")
-    run = next((r for r in facts.side.runs if r.status == "ok"), None)
-    asked = run.request if run is not None else {}
-    for tokens, requests in (counts, (asked.get("total_input_tokens"), asked.get("completed"))):
-        if isinstance(tokens, (int, float)) and isinstance(requests, (int, float)) and tokens > 0 and requests > 0:
-            return float(tokens / requests)
-    return None

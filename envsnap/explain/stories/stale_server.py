@@ -21,6 +21,7 @@ from envsnap.explain.story import Clue, Facts, Finding, Innocent, Together, View
 from envsnap.explain.weights import FAIR, STRONG
 from envsnap.keys import instances_of, pattern_of
 from envsnap.reading import Json
+from envsnap.runs.verdict import Design
 
 CODE = "stale_server"
 NEEDS = ("worker[].started_seconds",)
@@ -120,6 +121,10 @@ def _left_over(view: View, started: list[float | None]) -> Iterator[Finding]:
     """A slow server that was started before the fast one's: a restart did not replace it."""
     then, now = started
     if then is None or now is None or not now < then:
+        return
+    # NOTE: servers that were kept side by side, or stand at two addresses, are not mistaken for each other.
+    addresses = {address for facts in view.sides if (address := facts.get("server[0].url")) is not None}
+    if len(addresses) > 1 or view.symptom.design is Design.INTERLEAVED:
         return
     if (
         _seconds(view.slow.snapshot.captured_at) is None

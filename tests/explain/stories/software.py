@@ -388,6 +388,62 @@ case(
     "source_newer",
 )
 
+CHUNKS = {"server[0].argument[chunked_prefill_size]": 8192}, {"server[0].argument[chunked_prefill_size]": 64}
+
+COUNTED = {**ONE, "during.server.prompt_tokens_count": 8590, "during.server.request_count": 10,
+           "during.server.decode_batch_mean_count": 0.98}  # fmt: skip
+case(
+    "prompt_parts",
+    "smaller ones",
+    COUNTED,
+    *CHUNKS,
+    Clue,
+    "about 859 tokens is computed in 14 parts, not at once",
+    "chunked_prefill_size",
+    weight=STRONG,
+    figures=PREFILL,
+)
+case(
+    "prompt_parts",
+    "smaller ones, though the first token is as early as before",
+    COUNTED,
+    *CHUNKS,
+    Clue,
+    "in 14 parts",
+    "chunked_prefill_size",
+    weight=FAIR,
+    figures=STEP,
+)
+case(
+    "prompt_parts",
+    "no prompt comes to them",
+    COUNTED,
+    {"server[0].argument[chunked_prefill_size]": 8192},
+    {"server[0].argument[chunked_prefill_size]": 2048},
+    Clue,
+    "computed at once on both sides",
+    "chunked_prefill_size",
+    weight=-STRONG,
+)
+case(
+    "prompt_parts",
+    "mostly found in the cache",
+    {**COUNTED, "during.server.cached_prompt_percent": 96.0},
+    *CHUNKS,
+)
+case("prompt_parts", "prompts that nobody has counted", ONE, *CHUNKS, figures=PREFILL)
+case(
+    "prompt_parts",
+    "not parted before",
+    COUNTED,
+    {"server[0].argument[chunked_prefill_size]": -1},
+    {"server[0].argument[chunked_prefill_size]": 300},
+    Clue,
+    "in 3 parts, not at once",
+    "chunked_prefill_size",
+    weight=FAIR,
+)
+
 RATE = 'server[0].metric["sglang:cache_hit_rate"]'
 case(
     "prefix_cache",
@@ -426,6 +482,18 @@ case(
     "found in a cache",
     "disable_radix_cache",
     weight=FAIR,
+)
+
+case(
+    "prefix_cache",
+    "another policy, and nothing was found on either side",
+    {**TWO, "during.server.cached_prompt_percent": 0.4},
+    {"server[0].argument[radix_eviction_policy]": "lru"},
+    {"server[0].argument[radix_eviction_policy]": "lfu"},
+    Clue,
+    "Nothing of the prompts",
+    "radix_eviction_policy",
+    weight=-STRONG,
 )
 
 case(

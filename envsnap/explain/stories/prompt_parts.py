@@ -1,0 +1,65 @@
+"""Prompts are computed in more parts.
+
+An engine computes a long prompt in parts, each of them a step of its own: a smaller part leaves the GPU less to do at
+once and makes the first token later. Whether it matters at all depends on the prompts: one that fits is computed at
+once, however much larger the limit is. The server's or the benchmark's count of prompt tokens says how long they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from envsnap.explain.setting import Setting
+from envsnap.explain.stories._look import argument, argument_changes, prompt_tokens
+from envsnap.explain.story import Clue, Facts, Finding, View
+from envsnap.explain.symptom import NOTICED
+from envsnap.explain.weights import FAIR, STRONG
+
+CODE = "prompt_parts"
+NEEDS = ("server[].argument[]", "record[].argument[]", "server[].launch_command", "worker[].argv")
+
+_SIZES = ("chunked_prefill_size", "max_num_batched_tokens", "long_prefill_token_threshold")
+_MORE = 1.5
+"""Times as many parts that count as more."""
+_SURELY = 2.0
+"""A limit that is so many times what is asked at once is not reached, though some prompts are longer than others."""
+
+
+def tell(view: View) -> Iterator[Finding]:
+    """Yield limits that make more parts of the prompts that were sent, and those that no prompt comes to."""
+    tokens = [_computed(facts) for facts in view.sides]
+    if tokens[0] is None or tokens[1] is None:
+        return
+    for name in _SIZES:
+        changes = argument_changes(view, name)
+        then, now = (_size(setting, name) for setting in view.settings)
+        if not changes or then is None or now is None:
+            continue
+        parts = math.ceil(tokens[0] / then) or 1, math.ceil(tokens[1] / now) or 1
+        if parts[1] >= _MORE * parts[0]:
+            weight = STRONG if view.symptom.terms.get("prefill", 0.0) >= NOTICED else FAIR
+            before = "at once" if parts[0] == 1 else f"in {parts[0]}"
+            text = f"A prompt of about {tokens[1]:.0f} tokens is computed in {parts[1]} parts, not {before}."
+            yield Clue(text, weight, tuple(changes))
+        elif (many := view.setting.concurrency) and min(then, now) >= _SURELY * max(tokens) * many:
+            text = f"Prompts of about {max(tokens):.0f} tokens are computed at once on both sides."
+            yield Clue(text, -STRONG, tuple(changes))
+
+
+def _computed(facts: Facts) -> float | None:
+    """Tokens of a prompt that were not found in the cache, on average of the requests."""
+    tokens = prompt_tokens(facts)
+    cached = facts.get("during.server.cached_prompt_percent")
+    share = min(max(cached, 0.0), 100.0) / 100 if isinstance(cached, (int, float)) else 0.0
+    return None if tokens is None else tokens * (1 - share)
+
+
+def _size(setting: Setting, name: str) -> float | None:
+    """Tokens of a part; infinite where prompts are not parted, None where that is not known."""
+    value = argument(setting, name)
+    try:
+        size = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return None if math.isnan(size) else size if size > 0 else math.inf
