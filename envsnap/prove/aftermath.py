@@ -17,7 +17,7 @@ from pathlib import Path
 
 from envsnap.host import Host
 from envsnap.reading import Missing, Unavailable, Value
-from envsnap.runs import shared_memory
+from envsnap.runs import neighbours, shared_memory
 from envsnap.runs.plan import Say
 from envsnap.workers import live_env
 
@@ -78,7 +78,9 @@ def settle(host: Host, before: Before, mark: str, say: Say, seconds: float = GPU
         gpu, more = over[0]
         text = f"GPU {gpu} holds {more / 2**30:.1f} GiB more than before the trial"
         if now - began >= seconds:
-            raise Unclean(f"{text}, {seconds:.0f} s after it ended: something else has come to use it, or hangs")
+            others = ", ".join(neighbours.users(host).get(gpu, ()))
+            why = f"it is used by {others}" if others else "something else has come to use it, or hangs"
+            raise Unclean(f"{text}, {seconds:.0f} s after it ended: {why}")
         if now - said > 2:
             said = now
             say(f"{text}; waiting", passing=True)

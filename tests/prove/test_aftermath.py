@@ -63,6 +63,15 @@ def test_gpu_memory_that_stays_is_trouble() -> None:
         settle(host, look(host), "none", say, seconds=0.05)
 
 
+def test_who_has_come_to_a_gpu_meanwhile_is_named() -> None:
+    host = Gpus([0, 0], [0, 12 << 30])
+    for gpu, processes in (("gpu:0", []), ("gpu:1", [{"pid": 4321}])):
+        host.replies["nvml", "nvmlDeviceGetComputeRunningProcesses", gpu] = processes
+    host.files["/proc/4321/comm"] = "sglang::schedul\n"
+    with pytest.raises(Unclean, match=r"s after it ended: it is used by sglang::schedul$"):
+        settle(host, look(host), "none", say, seconds=0.05)
+
+
 def test_without_nvml_it_is_said_that_nobody_looked() -> None:
     before = look(FakeHost(replies={("nvml",): missing("absent", "NVML: no library")}))
     assert before.gpus == {}
