@@ -204,6 +204,20 @@ def test_the_board_says_what_was_not_run(board: Board) -> None:
     json.dumps(document)
 
 
+def test_a_board_that_is_measured_in_parts_keeps_the_earlier_ones(board: Board) -> None:
+    row = judged(plant("nothing"), runs(board, USUAL), runs(board, USUAL[::-1]), None, draws=1)
+    search = report.Search("confirmed", ["env:X"], 9, True)
+    old = report.Board(CPU, {"date": "2026-01-01", "commit": "a"}, [row], {"threads": search})
+    first = report.joined(old, report.as_json(report.Board(CPU, {}, [])))
+    new = report.Board(CPU, {"date": "2026-01-02", "commit": "b"}, [replace(row, plant="threads", n=2)])
+    both = report.joined(new, json.loads(json.dumps(report.as_json(first))))
+    assert {r.plant: r.measured for r in both.rows} == {"nothing": "2026-01-01 a", "threads": "2026-01-02 b"}
+    assert json.dumps(both.rows[1].as_json()) == json.dumps(first.rows[0].as_json())
+    assert both.searches == {"threads": replace(search, measured="2026-01-01 a")}
+    again = report.joined(replace(new, rows=[replace(row, n=3)]), report.as_json(both))
+    assert {r.plant: r.n for r in again.rows} == {"nothing": 3, "threads": 2}, "what was measured anew is newer"
+
+
 def test_searches_are_kept_by_plant(tmp_path: Path) -> None:
     assert searches.load(tmp_path) == {}
     found = report.Search("confirmed", ["env:X"], 9, True, "among 32 innocent changes")

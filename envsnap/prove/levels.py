@@ -98,7 +98,8 @@ def _context(search: Search, suspect: str) -> frozenset[str]:
 
     NOTE: where another cause hid it, reverting it alone was tried too, and did nothing.
     """
-    runs = [t for t in search.trials if t.purpose == "necessity" and t.suspect == suspect and t.value is not None]
+    with_it = [t for t in search.trials if suspect in t.reverted and t.value is not None]
+    runs = [t for t in with_it if t.purpose == "necessity" and t.suspect == suspect] or with_it
     middle = (search.belief.slow + search.belief.fast) / 2 if search.belief else math.inf
     good = [t for t in runs if t.value is not None and t.value < middle] or runs
     least = min(good, key=lambda t: len(t.reverted), default=None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from envsnap.prove.belief import Belief, Shot, Spread, believe
 from envsnap.prove.gate import Gate, judge, pairs_of
@@ -23,8 +23,18 @@ FAILURES = 3
 """Trials in a row that give no figure, at the gate, before the benchmark is said to fail."""
 MOST_CONFIRMING = 4
 """Confirming runs, of both kinds, after which their mean counts though the two kinds differ."""
+MOST_OF_ONE = 8
+"""Runs of one state beside the gate's: twice as many would halve no error."""
 CLEAR = 3.0
 """Standard errors by which an effect has to stand out."""
+_MATTERS = (0.05, 0.25)
+"""Probabilities up to which others go along where the one in question does not start without them."""
+FEW = 12
+"""Suspects that may be tried one by one."""
+ASTRAY = 2.5
+"""Times the trials that halving takes, after which no single suspect is believed to explain what they gave."""
+OTHERS = "others"
+"""In place of a suspect: something else, which was not found."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial: the suspects reverted, what it was for, and log cost (None: it gave no figure)."""
+    """One trial: the suspects reverted, what it was for, and log cost (None: it gave no figure).
+
+    `purpose` is gate, search, necessity, sufficiency, or level: an end once more, by which an effect is measured.
+    """
 
     reverted: frozenset[str]
     purpose: str
@@ -58,7 +71,7 @@ class Trial:
 class Culprit:
     """A confirmed cause. `effect` is a log ratio with a 95 % interval, `fraction` its part of the whole gap.
 
-    `only_with` is a suspect without which it does nothing.
+    `only_with` is a suspect without which it does nothing; `OTHERS` where that one was not found.
     """
 
     suspect: str
@@ -124,12 +137,20 @@ class Search:
 
     def _next(self) -> Trial | Result:
         step = self._gate() or self._search()
+        if isinstance(step, Trial) and step.purpose != "gate" and self._often(step):
+            step = self._result(
+                "confirmed" if self.culprits else "unsettled", "more runs of one state would tell no more"
+            )
         if isinstance(step, Trial) and len(self.trials) >= self.budget:
             return self._result("budget", "the budget is spent")
         return step
 
     def _result(self, outcome: str, reason: str = "") -> Result:
         return Result(outcome, tuple(self.culprits), self.belief, reason)
+
+    def _often(self, step: Trial) -> bool:
+        """Whether its state was run as often as tells anything."""
+        return sum(t.reverted == step.reverted for t in self.trials if t.purpose != "gate") >= MOST_OF_ONE
 
     def _at_gate(self) -> list[Trial]:
         return [t for t in self.trials if t.purpose == "gate"]
@@ -175,22 +196,38 @@ class Search:
                 self.culprits.append(step)
                 self.held_slow |= {step.suspect}
                 continue
+            least = 1 if belief.none >= SURE else len(open_) / 4 if self._astray(open_, belief) else math.inf
+            if self._set_aside(belief, least):
+                continue
             if belief.none >= SURE:
-                if self._set_aside(belief):
-                    continue
-                return self._unexplained(belief)
+                return self._one_by_one(open_, belief) or self._unexplained(belief)
             top = max(sorted(open_), key=lambda s: belief.probability[s])
             if belief.probability[top] < 0.5:
                 return self._half(open_, belief)
             found = self._confirm(top, belief)
             if isinstance(found, Trial):
                 return found
+            if not found.only_with:
+                self.culprits = [
+                    replace(c, only_with=found.suspect) if c.only_with == OTHERS else c for c in self.culprits
+                ]
             self.culprits.append(found)
             # What the search has learnt of the spread holds for what is left of the gap too.
             self._spread = Spread(belief.sigma, self.problem.spread.freedom + len(self.trials))
             if self.held_slow:
                 return self._result("confirmed")
             self.held_fast = frozenset(c.suspect for c in self.culprits)
+
+    def _one_by_one(self, open_: frozenset[str], belief: Belief) -> Trial | None:
+        """Where few are left and the gap is plainly there, each of them alone: of those that act only together each one
+        brings the gap back.
+        """
+        if self.held_slow or len(open_) > FEW or belief.gap < 4 * belief.sigma:
+            return None
+        left = [s for s in sorted(open_, key=lambda s: -belief.probability[s]) if not self._confirming(s, "necessity")]
+        trials = [self._alone(s, "necessity", belief) for s in left]
+        failed = {t.reverted for t in self.trials if t.value is None}
+        return next((t for t in trials if t.reverted not in failed), None)
 
     def _unexplained(self, belief: Belief) -> Result:
         """No single suspect explains what is left; where the gap is plainly there, that is no acquittal."""
@@ -211,29 +248,55 @@ class Search:
         return left > (1 - RECOVERED) * self._gap and belief.gap > 3 * noise
 
     def _interaction(self, belief: Belief) -> Trial | Culprit | None:
-        """A suspect that brings the gap back where it is reverted, and alone makes none of it: it needs another one."""
+        """A suspect that makes more beside another one than alone: reverted it brings the gap back, and alone it makes
+        little or none of it. What it makes alone is its effect; the rest is searched with it as on the slow side.
+        """
         near = belief.fast + belief.gap / 4
         if self.held_slow or belief.gap < 4 * belief.sigma:
             return None
         for suspect in sorted({t.suspect for t in self.trials if t.suspect} - self.held_fast):
             need, enough = self._confirming(suspect, "necessity"), self._confirming(suspect, "sufficiency")
-            if not need or not enough or max(_mean(need), _mean(enough)) > near:
+            if not need or not enough or _mean(need) > near:
                 continue
-            if len(need) < 2 or len(enough) < 2:
-                return self._alone(suspect, "necessity" if len(need) < len(enough) else "sufficiency", belief)
-            return self._culprit(suspect, belief.slow - _mean(need), belief.sigma / 2, belief)
+            if _mean(enough) <= near:
+                if len(need) < 2 or len(enough) < 2:
+                    return self._alone(suspect, "necessity" if len(need) < len(enough) else "sufficiency", belief)
+                return self._culprit(suspect, belief.slow - _mean(need), belief.sigma / 2, belief)
+            if self._differ(need, enough, belief):
+                error = _error(belief.sigma, enough, belief.n_fast)
+                return self._culprit(suspect, _mean(enough) - belief.fast, error, belief)
         return None
 
-    def _set_aside(self, belief: Belief) -> bool:
+    def _differ(self, need: Sequence[float], enough: Sequence[float], belief: Belief) -> bool:
+        """Whether a suspect plainly makes less alone than it takes from all of them, by two runs of each kind."""
+        if min(len(need), len(enough)) < 2:
+            return False
+        more = (belief.slow - _mean(need)) - (_mean(enough) - belief.fast)
+        return more > CLEAR * math.hypot(
+            _error(belief.sigma, need, belief.n_slow), _error(belief.sigma, enough, belief.n_fast)
+        )
+
+    def _astray(self, open_: frozenset[str], belief: Belief) -> bool:
+        """Whether each of two causes seems to hide the other: many more trials were run than it takes to find one, and
+        most brought nothing back (of two that act only together most do).
+        """
+        values = [t.value for t in self._in_context() if t.purpose == "search" and t.value is not None]
+        many = len(values) > ASTRAY * math.log2(len(open_) + 1)
+        middle = (belief.slow + belief.fast) / 2
+        return not self._hidden and many and 2 * sum(value > middle for value in values) > len(values)
+
+    def _set_aside(self, belief: Belief, least: float) -> bool:
         """Where each of two causes hides the other, no single one explains anything, though the gap is there.
 
-        Whatever could be reverted without any gain is then held as the fast side had it, so that one cause is left.
+        What could be reverted without any gain, so many suspects at `least`, is then held as the fast side had it, so
+        that one cause is left.
         """
-        middle = (belief.slow + belief.fast) / 2
-        without = [
-            t.reverted for t in self._in_context()
-            if t.value is not None and t.value > middle and self.held_fast < t.reverted
-        ]  # fmt: skip
+        runs = [t for t in self._in_context() if len(t.reverted - self.held_fast) >= least]
+        # NOTE: where each revert gained something, one of several that add up is left where most of the gap is.
+        for part in (0.25, 0.5):
+            without = [t.reverted for t in runs if t.value is not None and t.value > belief.slow - part * belief.gap]
+            if without:
+                break
         if not without or belief.gap < 4 * belief.sigma:
             return False
         self.held_fast = max(without, key=lambda s: (len(s), sorted(s)))
@@ -241,10 +304,11 @@ class Search:
         return True
 
     def _confirming(self, suspect: str, kind: str) -> list[float]:
-        """Figures of the runs that confirm or refute a suspect in what is held now."""
+        """Figures of the runs that confirm or refute a suspect in what is held now, whatever they were run for."""
+        exactly = self.held_fast | {suspect} if kind == "necessity" else self.every - self.held_slow - {suspect}
         return [
             t.value for t in self._in_context()
-            if t.purpose == kind and t.suspect == suspect and t.value is not None
+            if t.value is not None and (t.reverted == exactly or (t.purpose, t.suspect) == (kind, suspect))
         ]  # fmt: skip
 
     def _in_context(self) -> list[Trial]:
@@ -277,8 +341,11 @@ class Search:
             )
             picked: set[str] = set()
             mass = 0.0
+            share = draw.random() if failed else 1.0
             for suspect in order:
                 p = belief.probability[suspect]
+                if p < (1 - SURE) / 2 and draw.random() > share:
+                    continue
                 if mass + p <= target * 1.05 or (not picked and p < 1 - belief.none - target):
                     picked.add(suspect)
                     mass += p
@@ -304,7 +371,22 @@ class Search:
             # NOTE: a small part of the gap is what noise looks like; it has to stand out by itself.
             if agree and effect > CLEAR * error / 2:
                 return self._culprit(top, effect, error / 2, belief)
-        return self._alone(top, "necessity" if len(need) <= len(enough) else "sufficiency", belief)
+        if self._differ(need, enough, belief) and _mean(enough) - belief.fast < CLEAR * _error(
+            belief.sigma, enough, belief.n_fast
+        ):
+            error = _error(belief.sigma, need, belief.n_slow)
+            return replace(self._culprit(top, belief.slow - _mean(need), error, belief), only_with=OTHERS)
+        return self._one_more(top, need, enough, belief)
+
+    def _one_more(self, top: str, need: Sequence[float], enough: Sequence[float], belief: Belief) -> Trial:
+        """The run that tells most of what a suspect does: of the kind, or of the end, that rests on the fewest."""
+        ends = {kind: [t for t in self._in_context() if t.reverted == end and t.value is not None]
+                for kind, end in (("slow", self.held_fast), ("fast", self.every - self.held_slow))}  # fmt: skip
+        counts = {"necessity": len(need), "sufficiency": len(enough), **{kind: len(of) for kind, of in ends.items()}}
+        fewest = min(counts, key=lambda kind: counts[kind])
+        if fewest in ends:
+            return Trial(self.held_fast if fewest == "slow" else self.every - self.held_slow, "level", top)
+        return self._alone(top, fewest, belief)
 
     def _culprit(self, top: str, effect: float, error: float, belief: Belief) -> Culprit:
         partner = next(iter(self.held_slow), "")
@@ -324,18 +406,24 @@ class Search:
         open_ = self.every - self.held_fast - self.held_slow
         failed = {t.reverted for t in self.trials if t.value is None}
         draw = random.Random(self.problem.seed * 1000 + len(self.trials))
-        others = sorted(s for s in open_ if s != top and belief.probability[s] < (1 - SURE) / 2)
         order = {s: place for place, s in enumerate(self.problem.order)}
-        later = [s for s in others if order and (order[s] > order[top]) == (kind == "necessity")]
-        for share in (0.0, 1.0, *([0.5] * 20)):
-            if share == 1.0:  # what came later goes along first: it may build upon the one in question
-                extra = frozenset(later)
-            else:
-                extra = frozenset(s for s in others if share and draw.random() < share)
-            reverted = self.held_fast | ({top} | extra if kind == "necessity" else open_ - {top} - extra)
-            if reverted not in failed:
-                break
+        for matters in (1 - SURE) / 2, *_MATTERS:
+            others = sorted(s for s in open_ if s != top and belief.probability[s] < matters)
+            later = [s for s in others if order and (order[s] > order[top]) == (kind == "necessity")]
+            for share in (0.0, 1.0, *([0.5] * 20)):
+                if share == 1.0:  # what came later goes along first: it may build upon the one in question
+                    extra = frozenset(later)
+                else:
+                    extra = frozenset(s for s in others if share and draw.random() < share)
+                reverted = self.held_fast | ({top} | extra if kind == "necessity" else open_ - {top} - extra)
+                if reverted not in failed:
+                    return Trial(reverted, kind, top)
         return Trial(reverted, kind, top)
+
+
+def _error(sigma: float, values: Sequence[float], level: float) -> float:
+    """Standard error of the mean of some runs less a level that rests on so many."""
+    return sigma * math.sqrt(1 / max(len(values), 1) + 1 / max(level, 1))
 
 
 def _mean(values: Sequence[float]) -> float:

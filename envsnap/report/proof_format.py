@@ -17,7 +17,10 @@ _CULPRITS: Schema = array(
             "low": NUMBER,
             "high": NUMBER,
             "fraction": {"type": "number", "description": "Its part of the gap that was searched, in logarithms."},
-            "only_with": {"type": "string", "description": "A suspect without which it does nothing."},
+            "only_with": {
+                "type": "string",
+                "description": "A suspect without which it does nothing; 'others': one that was not found.",
+            },
         }
     )
 )
@@ -60,7 +63,7 @@ PROOF: Schema = document(
                 {
                     "run": {"type": "string", "description": "Its id in the store; empty where it was not built."},
                     "within": {"type": "string", "description": "The culprit among whose parts it is; empty: none."},
-                    "purpose": {"enum": ["gate", "search", "necessity", "sufficiency"]},
+                    "purpose": {"enum": ["gate", "search", "necessity", "sufficiency", "level"]},
                     "suspect": STRING,
                     "reverted": {**array(STRING), "description": "Suspects that were as the fast side had them."},
                     "status": {"enum": [*STATUSES, "without_effect", "not_built"]},

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from envsnap.prove.journal import Journal, Record
 from envsnap.prove.levels import Level
-from envsnap.prove.search import Culprit, Result, Search
+from envsnap.prove.search import OTHERS, Culprit, Result, Search
 from envsnap.prove.switches import Commands, Manual, Switch, state
 from envsnap.prove.trials import Found
 from envsnap.report.lines import Line
@@ -89,7 +89,7 @@ def _named(proof: Proof, name: str) -> str:
 def culprit_lines(proof: Proof, found: Found, depth: int = 0) -> Iterator[tuple[int, str, str]]:
     """Each culprit with its effect, and below it what of it is the cause: depth, title, effect."""
     for culprit in found.result.culprits:
-        yield depth, proof.title(culprit.suspect), effect_text(culprit)
+        yield depth, proof.title(culprit.suspect), effect_text(culprit, proof.title(culprit.only_with))
         under = proof.below(culprit.suspect)
         if under and under.result.culprits:
             yield from culprit_lines(proof, under, depth + 1)
@@ -138,11 +138,13 @@ def markdown(proof: Proof) -> str:
     return "\n".join(out) + "\n"
 
 
-def effect_text(culprit: Culprit) -> str:
-    """How much one culprit does, with its interval."""
+def effect_text(culprit: Culprit, partner: str) -> str:
+    """How much one culprit does, with its interval; `partner` is the title of what it acts only together with."""
     ratio, low, high = (math.exp(v) for v in (culprit.effect, culprit.low, culprit.high))
     words = f"slower by ×{ratio:.3f} (95 % ×{low:.3f} to ×{high:.3f}), {culprit.fraction:.0%} of the gap"
-    return f"{words}, only together with {culprit.only_with}" if culprit.only_with else words
+    if culprit.only_with == OTHERS:
+        return f"{words}, only together with something that was not found"
+    return f"{words}, only together with {partner}" if culprit.only_with else words
 
 
 def reproduce(proof: Proof) -> Iterator[tuple[str, str]]:

@@ -35,7 +35,7 @@ class Case:
     stuck: int = 0
     """Pairs of suspects of which one cannot be reverted without the other."""
     joint: str = ""
-    """How two culprits act: "" adds up, "and" only together, "or" each alone."""
+    """How two culprits act: "" adds up, "and" only together, "or" each alone, "more" the second adds to the first."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,8 @@ def simulate(case: Case, seed: int) -> Outcome:
             slow = GAP * (len(left) == len(chosen))
         elif case.joint == "or":
             slow = GAP * bool(left)
+        elif case.joint == "more":
+            slow = GAP * (chosen[0] in left) * (share if chosen[1] not in left else 1.0)
         else:
             slow = GAP * sum(effects[c] for c in left)
         noise = draw.gauss(0, case.spread * (3 if draw.random() < 0.05 else 1))
@@ -102,6 +104,7 @@ def cases() -> Iterator[Case]:
     for spread in (0.01, 0.03, 0.10):
         yield Case(50, spread, culprits=2, joint="and")
         yield Case(50, spread, culprits=2, joint="or")
+        yield Case(50, spread, culprits=2, joint="more")
     for misjudged in (0.5, 2.0):
         for spread in (0.03, 0.10, 0.20):
             yield Case(50, spread, misjudged=misjudged)

@@ -337,6 +337,16 @@ def test_without_git_the_commits_are_left_out(place: Place, monkeypatch: pytest.
     assert not (place.lab.folder / "engine").exists()
 
 
+def test_blocks_of_chosen_plants(place: Place) -> None:
+    """By their worth, each with the usual state of its group; those of two ranks have blocks of their own."""
+    chosen = replace(place, gpus=2, only=("graphs-off", "p2p-disable", "nothing"))
+    assert {g: [p.id for p in ps] for g, ps in blocks.groups(1, chosen.only).items()} == {
+        "1": ["graphs-off", "nothing"]
+    }
+    assert {g: [p.id for p in ps] for g, ps in blocks.groups(2, chosen.only).items()} == {"2": ["p2p-disable"]}
+    assert blocks.blocks(replace(chosen, only=("nothing",)), [0], ranks=2) == []
+
+
 def test_without_room_for_the_usual_state_that_is_said(place: Place) -> None:
     small = replace(place, free=lambda: [6e9])
     small.lab.run(lambda: blocks.blocks(small, [0]))

@@ -10,7 +10,7 @@ import pytest
 
 from envsnap.prove.belief import Spread
 from envsnap.prove.gate import Gate, judge
-from envsnap.prove.search import Problem, Result, Search, Trial
+from envsnap.prove.search import OTHERS, Problem, Result, Search, Trial
 
 NAMES = [f"s{i:02}" for i in range(20)]
 GAP = math.log(1.5)
@@ -85,6 +85,53 @@ def test_two_that_act_only_together_are_told_so() -> None:
 def test_two_of_which_each_hides_the_other_are_both_found() -> None:
     result, _ = run(lambda reverted: 0.0 if reverted >= {"s02", "s15"} else GAP)
     assert {c.suspect for c in result.culprits} == {"s02", "s15"}
+
+
+@pytest.mark.parametrize("alone", [0.3, 0.6])
+def test_one_that_only_adds_to_another_is_told_so(alone: float) -> None:
+    """A slow allocator makes nothing slower by itself, and a check in every step the slower for it."""
+
+    def engine(reverted: frozenset[str]) -> float:
+        return GAP * ("s02" not in reverted) * (1.0 if "s15" not in reverted else alone)
+
+    result, trials = run(engine, noise=0.01, spread=Spread(0.01, 6.0))
+    found = {c.suspect: c for c in result.culprits}
+    assert found.keys() == {"s02", "s15"}
+    assert (found["s02"].only_with, found["s15"].only_with) == ("", "s02")
+    assert found["s02"].effect == pytest.approx(alone * GAP, abs=0.03)
+    assert found["s15"].effect == pytest.approx((1 - alone) * GAP, abs=0.03)
+    assert len(trials) <= 30
+
+
+def test_one_that_only_adds_to_what_nobody_suspects_is_told_so() -> None:
+    """What it adds to is no suspect, and was only on the slow side's whole state."""
+
+    def engine(reverted: frozenset[str]) -> float:
+        return GAP * (len(reverted) < 8) * (1.0 if "s15" not in reverted else 0.5)
+
+    result, _ = run(engine, noise=0.01, spread=Spread(0.01, 6.0), prior={**dict.fromkeys(NAMES, 0.01), "s15": 0.7})
+    assert [(c.suspect, c.only_with) for c in result.culprits if c.suspect == "s15"] == [("s15", OTHERS)]
+
+
+def test_a_small_effect_is_measured_against_both_ends_too() -> None:
+    """Its error is as much that of the levels, which rest on the gate's few runs."""
+    result, trials = run(slow_unless(("s02", GAP * 0.7), ("s15", GAP * 0.3)), noise=0.12, spread=Spread(0.12, 6.0))
+    assert {"level"} <= {t.purpose for t in trials}
+    assert all(len(t.reverted) in (0, len(NAMES)) or "s02" in t.reverted for t in trials if t.purpose == "level")
+    assert result.culprits[0].suspect == "s02"
+
+
+def test_what_does_not_start_alone_is_confirmed_beside_others() -> None:
+    """The only one left slow does not start but beside a partner, which is not out of the question either."""
+
+    def engine(reverted: frozenset[str]) -> float | None:
+        return None if "s05" in reverted and "s07" not in reverted else GAP * ("s07" not in reverted)
+
+    few = dict.fromkeys(NAMES[:8], 0.7 / 8)
+    result, trials = run(engine, prior=few)
+    assert [c.suspect for c in result.culprits] == ["s07"]
+    failed = [t.reverted for t in trials if t.value is None]
+    assert len(set(failed)) == len(failed)
 
 
 def test_a_combination_that_does_not_start_is_never_tried_again() -> None:

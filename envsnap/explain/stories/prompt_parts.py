@@ -28,8 +28,8 @@ _SURELY = 2.0
 
 def tell(view: View) -> Iterator[Finding]:
     """Yield limits that make more parts of the prompts that were sent, and those that no prompt comes to."""
-    tokens = [_computed(facts) for facts in view.sides]
-    if tokens[0] is None or tokens[1] is None:
+    tokens = [n for facts in view.sides if (n := _computed(facts)) is not None]
+    if len(tokens) < len(view.sides):
         return
     for name in _SIZES:
         changes = argument_changes(view, name)
@@ -59,7 +59,7 @@ def _size(setting: Setting, name: str) -> float | None:
     """Tokens of a part; infinite where prompts are not parted, None where that is not known."""
     value = argument(setting, name)
     try:
-        size = float(value)  # type: ignore[arg-type]
+        size = float(str(value))
     except (TypeError, ValueError):
         return None
     return None if math.isnan(size) else size if size > 0 else math.inf

@@ -67,6 +67,8 @@ class Row:
     leading: str
     draws: tuple[Drawn, ...]
     others: Mapping[str, str] = field(default_factory=dict)
+    measured: str = ""
+    """Day and commit, where a board was measured in parts."""
 
     def as_json(self) -> Json:
         """The row's JSON form."""

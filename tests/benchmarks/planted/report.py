@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 from envsnap.reading import Json
-from tests.benchmarks.planted.judge import METRIC, Row
+from tests.benchmarks.planted.judge import METRIC, Drawn, Row
 from tests.engine.plants import CPU, PLANTS, Plant
 
 NOT_RUN = "not run"
@@ -22,11 +23,13 @@ class Search:
     runs: int
     right: bool
     note: str = ""
+    measured: str = ""
+    """Day and commit."""
 
 
 @dataclass(frozen=True)
 class Board:
-    """One machine's board. `about` says of the machine, the day, the commit and the design."""
+    """One machine's board. `about` says of machine, day, commit and design of the newest part of it."""
 
     bench: str
     about: Mapping[str, Json]
@@ -36,6 +39,22 @@ class Board:
     def row(self, plant: str) -> Row | None:
         """The row of a plant, if it was run."""
         return next((r for r in self.rows if r.plant == plant), None)
+
+
+def joined(board: Board, kept: Json) -> Board:
+    """A board with what an earlier one (its JSON form) has and it has not, since a machine is held for minutes.
+
+    Each row and search says when it was measured.
+    """
+    moment = f"{board.about['date']} {board.about['commit']}"
+    rows = [replace(r, measured=moment) for r in board.rows]
+    found = {name: replace(s, measured=moment) for name, s in board.searches.items()}
+    for name, entry in cast(Mapping[str, Any], kept)["plants"].items():
+        if board.row(name) is None and isinstance(row := entry.get("board"), dict):
+            rows.append(Row(**{**row, "draws": tuple(Drawn(**d) for d in row["draws"])}))
+        if isinstance(search := entry.get("prove"), dict):
+            found.setdefault(name, Search(**search))
+    return Board(board.bench, board.about, rows, found)
 
 
 def lines(board: Board) -> Iterator[str]:

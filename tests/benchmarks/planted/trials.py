@@ -302,8 +302,9 @@ def hogs(count: int, gpu: bool) -> Iterator[None]:
     late = time.monotonic() + _BUSY_SECONDS
     try:
         for hog in programs:
-            ready, _, _ = select.select([hog.stdout], [], [], max(late - time.monotonic(), 0.0))
-            if not ready or not cast(IO[bytes], hog.stdout).readline():
+            told = cast(IO[bytes], hog.stdout)
+            ready, _, _ = select.select([told], [], [], max(late - time.monotonic(), 0.0))
+            if not ready or not told.readline():
                 raise RuntimeError("a program that should disturb the server did not come to work")
         yield
     finally:

@@ -50,6 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--gpus", type=int, default=0, help="GPUs to use (default: those that are there, at most 2)")
     add("--load", choices=[offered.name for offered in LOADS], help="for the plants, whatever the first look has found")
     add("--blocks", type=int, default=steps.BLOCKS)
+    add("--only", nargs="+", default=[], metavar="PLANT", help="in blocks only these, by their worth")
     add("--dry-run", action="store_true", help="print the plan of the calls to come, and start nothing")
     add("--write", action="store_true", help="report: keep the board under tests/benchmarks/results/")
     given = parser.parse_args(arguments)
@@ -78,9 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _place(lab: Lab, given: argparse.Namespace) -> Place:
     load = next((offered for offered in LOADS if offered.name == given.load), None)
     if not (given.dry_run or given.part == "report"):
-        return Place(given.dest.absolute(), lab, given.gpus or min(2, len(free_bytes())), load=load)
-    gpus = given.gpus or 2
-    return Place(given.dest.absolute(), lab, gpus, free=lambda: [float(CARD_BYTES)] * gpus, load=load)
+        gpus = given.gpus or min(2, len(free_bytes()))
+        return Place(given.dest.absolute(), lab, gpus, load=load, only=tuple(given.only))
+    gpus, free = given.gpus or 2, [float(CARD_BYTES)]
+    return Place(given.dest.absolute(), lab, gpus, free=lambda: free * gpus, load=load, only=tuple(given.only))
 
 
 def _report(place: Place, write: bool) -> None:
@@ -104,11 +106,13 @@ def _report(place: Place, write: bool) -> None:
         "fresh servers apart": {name: round(span, 4) for name, span in looking.spans(place).items()},
         "missing in a block": blocks.missed(place),
     }, rows, proving.search_of(place))  # fmt: skip
+    if (path := RESULTS / f"planted-{H200}.json").exists():
+        made = report.joined(made, json.loads(path.read_text()))
     print("\n".join(report.lines(made)))
     if write:
         RESULTS.mkdir(exist_ok=True)
         text = json.dumps(report.as_json(made), indent=1, sort_keys=True)
-        write_atomically(RESULTS / f"planted-{H200}.json", f"{text}\n".encode())
+        write_atomically(path, f"{text}\n".encode())
         if (told := proof.report).exists():
             shutil.copyfile(told, RESULTS / f"prove-{H200}.md")
 

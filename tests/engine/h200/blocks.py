@@ -56,7 +56,7 @@ class Block:
 def blocks(place: Place, numbers: Sequence[int], ranks: int = 1) -> list[Step]:
     """One wave of these blocks, if one of them is left: a block a card, of two ranks one on both."""
     numbers = [n for n in numbers if not place.lab.is_done(name_of(n, ranks))]
-    if ranks > place.gpus or not numbers:
+    if ranks > place.gpus or not numbers or not groups(ranks, place.only):
         return []
     load, room = load_of(place), place.room()
     made = [block_of(place, load, number, ranks, room) for number in numbers]
@@ -94,7 +94,7 @@ def block_of(place: Place, load: Load, number: int, ranks: int, room: Sequence[f
     cards: dict[str, tuple[int, ...]] = {}
     found: list[Task] = []
     left_out: list[str] = []
-    for group, plants in groups(ranks).items():
+    for group, plants in groups(ranks, place.only).items():
         offered: list[tuple[int, ...]] = [((number + i) % len(room),) for i in range(len(room))]
         if ranks == 2:
             offered = [(0, 1)]
@@ -112,12 +112,12 @@ def block_of(place: Place, load: Load, number: int, ranks: int, room: Sequence[f
     return Block(number, tuple(found), cards, tuple(left_out), 1.1 * place.lab.learnt.get("measure", MEASURE))
 
 
-def groups(ranks: int) -> dict[str, list[Plant]]:
+def groups(ranks: int, only: Sequence[str] = ()) -> dict[str, list[Plant]]:
     """The plants that are measured, by what they share a usual state with, the worthiest first."""
-    worth = {1: ONE_RANK, 2: TWO_RANKS}[ranks]
+    worth = only or {1: ONE_RANK, 2: TWO_RANKS}[ranks]
     found = {}
     for group, plants in groups_of(H200).items():
-        kept = [p for p in plants if p.id in worth and (has_git() or not _needs_code(p))]
+        kept = [p for p in plants if p.id in worth and p.ranks == ranks and (has_git() or not _needs_code(p))]
         if kept:
             found[group] = sorted(kept, key=lambda p: worth.index(p.id))
     return found

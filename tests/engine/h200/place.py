@@ -56,7 +56,10 @@ class Remembered:
 
 @dataclass(frozen=True)
 class Place:
-    """`gpus` cards are used; `free` says what is free on each. `load` is that of the blocks, if one was named."""
+    """`gpus` cards are used; `free` says what is free on each.
+
+    `load` is that of the blocks, if one was named, `only` are their plants, by their worth.
+    """
 
     dest: Path
     lab: Lab
@@ -64,6 +67,7 @@ class Place:
     python: str = sys.executable
     free: Callable[[], list[float]] = field(default_factory=Remembered)
     load: Load | None = None
+    only: tuple[str, ...] = ()
 
     def bench(self, load: Load) -> H200Bench:
         """The bench of a load, its models written."""
