@@ -416,7 +416,10 @@ def test_all_of_it_on_one_card_in_two_calls(
     assert len(machine) > 30
     assert missing == [], "NVLink multicast is off in everything that was started"
     capsys.readouterr()
+    monkeypatch.setattr(program, "RESULTS", tmp_path / "results")
     assert program.main(["report", str(lab), "--dest", str(tmp_path / "no-kit")]) == 0
     shown = capsys.readouterr().out
+    assert "step sampled / not: ×" in shown
+    assert "'idle': [" in shown
     assert "nothing             2  ×" in shown
     assert "graphs-off         not run" in shown

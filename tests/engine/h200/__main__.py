@@ -104,6 +104,7 @@ def _report(place: Place, write: bool) -> None:
         "design": DESIGN,
         "acceptance": "simulated at 2.5, but for the plants that say by merit",
         "fresh servers apart": {name: round(span, 4) for name, span in looking.spans(place).items()},
+        **looking.costs(place),
         "missing in a block": blocks.missed(place),
     }, rows, proving.search_of(place))  # fmt: skip
     if (path := RESULTS / f"planted-{H200}.json").exists():

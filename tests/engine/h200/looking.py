@@ -230,6 +230,21 @@ def spans(place: Place) -> dict[str, float]:
     return found
 
 
+def costs(place: Place) -> dict[str, Json]:
+    """What captures and sampling cost, in words; nothing of what was not looked at."""
+    found: dict[str, Json] = {}
+    if idle_ := place.lab.found("first/idle"):
+        names = [name for name in place.lab.results if name.startswith("first/tp")]
+        loaded = [told for name in names if (told := place.lab.found(name))]
+        took = {"idle": idle_, "under load": [told["capture"] for told in loaded]}
+        found["capture, seconds"] = {where: [c["seconds"] for c in captures] for where, captures in took.items()}
+    if told := place.lab.found("first/sampler"):
+        found["step sampled / not"] = (
+            f"×{told['step_with_over_without']:.3f} ({told['low']:.3f} to {told['high']:.3f}), {told['pairs']} pairs"
+        )
+    return found
+
+
 def quietest(place: Place) -> Load:
     """The quietest load that was tried, else the first."""
     known = spans(place)
