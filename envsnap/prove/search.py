@@ -24,7 +24,7 @@ FAILURES = 3
 MOST_CONFIRMING = 4
 """Confirming runs, of both kinds, after which their mean counts though the two kinds differ."""
 MOST_OF_ONE = 8
-"""Runs of one state beside the gate's: twice as many would halve no error."""
+"""Runs of one state beside those of the gate: it takes four times as many to halve what error is left."""
 CLEAR = 3.0
 """Standard errors by which an effect has to stand out."""
 _MATTERS = (0.05, 0.25)
@@ -33,6 +33,8 @@ FEW = 12
 """Suspects that may be tried one by one."""
 ASTRAY = 2.5
 """Times the trials that halving takes, after which no single suspect is believed to explain what they gave."""
+MUCH = 0.25
+"""Part of the gap that one suspect may bring back by chance."""
 OTHERS = "others"
 """In place of a suspect: something else, which was not found."""
 
@@ -85,12 +87,16 @@ class Culprit:
 
 @dataclass(frozen=True)
 class Result:
-    """How it ended: confirmed, not_reproducible, none, unsettled, budget or failing; with what was found until then."""
+    """How it ended: confirmed, not_reproducible, none, unsettled, budget or failing; with what was found until then.
+
+    `beside` are suspects that are no culprits though reverting one alone brought much of the gap back: by the part.
+    """
 
     outcome: str
     culprits: tuple[Culprit, ...]
     belief: Belief | None
     reason: str = ""
+    beside: Mapping[str, float] = field(default_factory=dict)
 
 
 class Search:
@@ -146,7 +152,23 @@ class Search:
         return step
 
     def _result(self, outcome: str, reason: str = "") -> Result:
-        return Result(outcome, tuple(self.culprits), self.belief, reason)
+        return Result(outcome, tuple(self.culprits), self.belief, reason, self._beside())
+
+    def _beside(self) -> dict[str, float]:
+        """Suspects that are no culprits, of which runs with one alone reverted were faster: by how much of the gap."""
+        ends = {end: [t.value for t in self.trials if t.reverted == end and t.value is not None]
+                for end in (frozenset[str](), self.every)}  # fmt: skip
+        if not all(ends.values()):
+            return {}
+        slow, fast = (_mean(values) for values in ends.values())
+        sigma = self.belief.sigma if self.belief else self._spread.sigma
+        found = {}
+        for suspect in sorted(self.every - {c.suspect for c in self.culprits}):
+            runs = [t.value for t in self.trials if t.reverted == {suspect} and t.value is not None]
+            gain = slow - _mean(runs) if runs else 0.0
+            if gain > MUCH * (slow - fast) and gain > 2 * _error(sigma, runs, len(ends[frozenset()])):
+                found[suspect] = gain / (slow - fast)
+        return found
 
     def _often(self, step: Trial) -> bool:
         """Whether its state was run as often as tells anything."""
@@ -367,7 +389,9 @@ class Search:
             level = 1 / max(belief.n_slow, 1) + 1 / max(belief.n_fast, 1)
             error = belief.sigma * math.sqrt(1 / len(need) + 1 / len(enough) + level)
             effect = (by_need + by_enough) / 2
-            agree = abs(by_need - by_enough) <= 2 * error or len(need) + len(enough) >= MOST_CONFIRMING
+            # NOTE: one that brings all of the gap back and makes less of it alone may need another one for the rest.
+            whole = effect >= RECOVERED * belief.gap or by_need < RECOVERED * belief.gap
+            agree = (abs(by_need - by_enough) <= 2 * error and whole) or len(need) + len(enough) >= MOST_CONFIRMING
             # NOTE: a small part of the gap is what noise looks like; it has to stand out by itself.
             if agree and effect > CLEAR * error / 2:
                 return self._culprit(top, effect, error / 2, belief)

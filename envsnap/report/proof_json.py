@@ -7,14 +7,14 @@ import math
 from envsnap.prove.search import Culprit
 from envsnap.prove.trials import Found
 from envsnap.reading import Json
-from envsnap.report.prove import Proof, reproduce, status_in
+from envsnap.report.prove import Proof, beside_text, reproduce, status_in
 
 
 def as_json(proof: Proof) -> dict[str, Json]:
     """The report's JSON form."""
     top, *deeper = proof.found
     suspects = [
-        {**_member(top, s.id, s.title), "status": proof.status(s.id), "reason": proof.journal.dropped.get(s.id, "")}
+        {**_member(top, s.id, s.title), "status": proof.status(s.id), "reason": _reason(proof, s.id)}
         for s in proof.switches
     ]
     return {
@@ -56,6 +56,11 @@ def as_json(proof: Proof) -> dict[str, Json]:
         ],
         "reproduce": dict(reproduce(proof)),
     }
+
+
+def _reason(proof: Proof, suspect: str) -> str:
+    part = proof.result.beside.get(suspect)
+    return proof.journal.dropped.get(suspect, "") or (beside_text(proof.title(suspect), part) if part else "")
 
 
 def _culprit(proof: Proof, culprit: Culprit) -> dict[str, Json]:

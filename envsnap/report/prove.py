@@ -58,6 +58,8 @@ def status_in(found: Found, name: str) -> str:
     if any(c.suspect == name for c in result.culprits):
         return "culprit"
     over = result.outcome in ("confirmed", "none")
+    if name in result.beside:
+        return "open"
     if result.belief is None or (result.belief.probability.get(name, 0.0) >= _RULED_OUT and not over):
         return "open"
     return "ruled_out"
@@ -147,6 +149,11 @@ def effect_text(culprit: Culprit, partner: str) -> str:
     return f"{words}, only together with {partner}" if culprit.only_with else words
 
 
+def beside_text(title: str, part: float) -> str:
+    """Of a suspect that is no culprit: what reverting it alone did."""
+    return f"{title}: reverted alone, {part:.0%} of the gap was gone"
+
+
 def reproduce(proof: Proof) -> Iterator[tuple[str, str]]:
     """Shell commands that run either side, by its name."""
     every = frozenset(s.id for s in proof.switches)
@@ -206,6 +213,8 @@ def _lists(proof: Proof) -> Iterator[tuple[str, list[str]]]:
     left = [f"{odds.get(s.id, 0):.0%} {s.title}" for s in proof.switches if by[s.id] == "open"]
     if left and proof.result.outcome in ("budget", "unsettled"):
         yield "Still possible", left
+    if beside := [beside_text(proof.title(s), part) for s, part in proof.result.beside.items()]:
+        yield "Open: may add to what was found", beside
     out = [s.title for s in proof.switches if by[s.id] == "ruled_out"]
     for under in proof.found[1:]:
         names = [t for n, t in under.level.titles.items() if status_in(under, n) == "ruled_out"]

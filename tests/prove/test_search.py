@@ -113,6 +113,21 @@ def test_one_that_only_adds_to_what_nobody_suspects_is_told_so() -> None:
     assert [(c.suspect, c.only_with) for c in result.culprits if c.suspect == "s15"] == [("s15", OTHERS)]
 
 
+def test_a_suspect_that_brought_much_back_is_not_ruled_out() -> None:
+    """Its part of what was found is within the noise, and so is no culprit; nor is it acquitted."""
+
+    def engine(reverted: frozenset[str]) -> float:
+        return GAP * ("s02" not in reverted) * (1.0 if "s15" not in reverted else 0.6)
+
+    prior = {**dict.fromkeys(NAMES, 0.01), "s15": 0.5, "s02": 0.05}
+    for noise in (0.03, 0.05, 0.06):
+        result, trials = run(engine, noise=noise, spread=Spread(noise, 6.0), prior=prior)
+        assert any(t.reverted == {"s15"} for t in trials)
+        assert "s15" in {*(c.suspect for c in result.culprits), *result.beside}
+    result, _ = run(slow_unless(("s02", GAP)), prior=prior)
+    assert result.beside == {}
+
+
 def test_a_small_effect_is_measured_against_both_ends_too() -> None:
     """Its error is as much that of the levels, which rest on the gate's few runs."""
     result, trials = run(slow_unless(("s02", GAP * 0.7), ("s15", GAP * 0.3)), noise=0.12, spread=Spread(0.12, 6.0))
