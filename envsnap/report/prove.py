@@ -58,11 +58,8 @@ def status_in(found: Found, name: str) -> str:
     if any(c.suspect == name for c in result.culprits):
         return "culprit"
     over = result.outcome in ("confirmed", "none")
-    if name in result.beside:
-        return "open"
-    if result.belief is None or (result.belief.probability.get(name, 0.0) >= _RULED_OUT and not over):
-        return "open"
-    return "ruled_out"
+    unsettled = result.belief is None or (result.belief.probability.get(name, 0.0) >= _RULED_OUT and not over)
+    return "open" if unsettled or name in result.beside else "ruled_out"
 
 
 def headline(proof: Proof) -> str:

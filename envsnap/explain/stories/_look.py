@@ -181,3 +181,12 @@ def prompt_tokens(facts: Facts) -> float | None:
         if isinstance(tokens, (int, float)) and isinstance(requests, (int, float)) and tokens > 0 and requests > 0:
             return float(tokens / requests)
     return None
+
+
+CACHED = "during.server.cached_prompt_percent"
+
+
+def cached_share(facts: Facts) -> float | None:
+    """Part of the prompts' tokens that the server found in its cache over the run; None where it did not say."""
+    percent = facts.get(CACHED)
+    return percent / 100 if isinstance(percent, (int, float)) else None

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from envsnap.change import Change
 from envsnap.collectors import key_for
 from envsnap.explain.explanation import Evidence
-from envsnap.explain.stories._look import argument, argument_changes, is_on, seen_as_change
+from envsnap.explain.stories._look import CACHED, argument, argument_changes, cached_share, is_on, seen_as_change
 from envsnap.explain.story import Clue, Facts, Finding, Together, View
 from envsnap.explain.weights import FAIR, STRONG
 from envsnap.keys import Effect
@@ -28,9 +28,8 @@ _ARGUMENTS = (
     "enable_hierarchical_cache",
     "chunked_prefill_size",
 )
-_COUNTED = "during.server.cached_prompt_percent"
-_NONE = 1.0
-"""Percent of prompt tokens up to which a cache has given nothing: a beginning that all prompts share."""
+_NONE = 0.01
+"""Part of prompt tokens up to which a cache has given nothing: a beginning that all prompts share."""
 _APART = 0.15
 
 
@@ -40,8 +39,8 @@ def tell(view: View) -> Iterator[Finding]:
         return
     switched = [c for c in argument_changes(view, *_ARGUMENTS) if "chunked" not in c.path]
     rates = [_rate(facts) for facts in view.sides]
-    counted = [facts.get(_COUNTED) for facts in view.sides]
-    if switched and all(isinstance(share, (int, float)) and share < _NONE for share in counted):
+    counted = [cached_share(facts) for facts in view.sides]
+    if switched and all(share is not None and share < _NONE for share in counted):
         yield Clue("Nothing of the prompts was found in a cache on either side.", -STRONG, tuple(switched))
     elif switched:
         yield Clue(
@@ -50,7 +49,7 @@ def tell(view: View) -> Iterator[Finding]:
     if rates[0] is None or rates[1] is None or rates[0] - rates[1] < _APART:
         return
     path = f'server[0].metric["{_RATE}"]'
-    change = seen_as_change(view, _COUNTED) or Change(
+    change = seen_as_change(view, CACHED) or Change(
         path, key_for(path), Value(round(rates[0], 3)), Value(round(rates[1], 3))
     )
     yield Together(
@@ -76,8 +75,7 @@ def _rate(facts: Facts) -> float | None:
             if metric.name in ("cache_hit_rate", "prefix_cache_hit_rate"):
                 return metric.value
     # NOTE: what the server counted over the run; its gauge is of the moment before.
-    counted = facts.get(_COUNTED)
-    if isinstance(counted, (int, float)):
-        return counted / 100
+    if (counted := cached_share(facts)) is not None:
+        return counted
     found = [v for p, v in facts.values("server[].metric[]").items() if _RATE in p and isinstance(v, (int, float))]
     return float(found[0]) if found else None

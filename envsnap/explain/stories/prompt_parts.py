@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterator
 
 from envsnap.explain.setting import Setting
-from envsnap.explain.stories._look import argument, argument_changes, prompt_tokens
-from envsnap.explain.story import Clue, Facts, Finding, View
+from envsnap.explain.stories._look import argument, argument_changes, cached_share, prompt_tokens
+from envsnap.explain.story import Clue, Finding, View
 from envsnap.explain.symptom import NOTICED
 from envsnap.explain.weights import FAIR, STRONG
 
@@ -28,31 +28,26 @@ _SURELY = 2.0
 
 def tell(view: View) -> Iterator[Finding]:
     """Yield limits that make more parts of the prompts that were sent, and those that no prompt comes to."""
-    tokens = [n for facts in view.sides if (n := _computed(facts)) is not None]
-    if len(tokens) < len(view.sides):
+    sent = [n for facts in view.sides if (n := prompt_tokens(facts)) is not None]
+    if len(sent) < len(view.sides):
         return
+    shares = [share for facts in view.sides if (share := cached_share(facts)) is not None]
+    computed = [tokens * (1 - min(max(share, 0.0), 1.0)) for tokens, share in zip(sent, shares)]
     for name in _SIZES:
         changes = argument_changes(view, name)
         then, now = (_size(setting, name) for setting in view.settings)
         if not changes or then is None or now is None:
             continue
-        parts = math.ceil(tokens[0] / then) or 1, math.ceil(tokens[1] / now) or 1
-        if parts[1] >= _MORE * parts[0]:
+        # NOTE: where the cache's part is not known, nor are the parts; what fits whole fits all the more.
+        parts = [math.ceil(tokens / size) or 1 for tokens, size in zip(computed, (then, now))]
+        if len(shares) == len(sent) and parts[1] >= _MORE * parts[0]:
             weight = STRONG if view.symptom.terms.get("prefill", 0.0) >= NOTICED else FAIR
             before = "at once" if parts[0] == 1 else f"in {parts[0]}"
-            text = f"A prompt of about {tokens[1]:.0f} tokens is computed in {parts[1]} parts, not {before}."
+            text = f"A prompt of about {computed[1]:.0f} tokens is computed in {parts[1]} parts, not {before}."
             yield Clue(text, weight, tuple(changes))
-        elif (many := view.setting.concurrency) and min(then, now) >= _SURELY * max(tokens) * many:
-            text = f"Prompts of about {max(tokens):.0f} tokens are computed at once on both sides."
+        elif (many := view.setting.concurrency) and min(then, now) >= _SURELY * max(sent) * many:
+            text = f"Prompts of about {max(sent):.0f} tokens are computed at once on both sides."
             yield Clue(text, -STRONG, tuple(changes))
-
-
-def _computed(facts: Facts) -> float | None:
-    """Tokens of a prompt that were not found in the cache, on average of the requests."""
-    tokens = prompt_tokens(facts)
-    cached = facts.get("during.server.cached_prompt_percent")
-    share = min(max(cached, 0.0), 100.0) / 100 if isinstance(cached, (int, float)) else 0.0
-    return None if tokens is None else tokens * (1 - share)
 
 
 def _size(setting: Setting, name: str) -> float | None:

@@ -391,7 +391,7 @@ case(
 CHUNKS = {"server[0].argument[chunked_prefill_size]": 8192}, {"server[0].argument[chunked_prefill_size]": 64}
 
 COUNTED = {**ONE, "during.server.prompt_tokens_count": 8590, "during.server.request_count": 10,
-           "during.server.decode_batch_mean_count": 0.98}  # fmt: skip
+           "during.server.cached_prompt_percent": 0.0, "during.server.decode_batch_mean_count": 0.98}  # fmt: skip
 case(
     "prompt_parts",
     "smaller ones",
@@ -430,6 +430,19 @@ case(
     "mostly found in the cache",
     {**COUNTED, "during.server.cached_prompt_percent": 96.0},
     *CHUNKS,
+)
+UNCOUNTED = {**COUNTED, "during.server.cached_prompt_percent": None}
+case("prompt_parts", "whose part in the cache is not known", UNCOUNTED, *CHUNKS, figures=PREFILL)
+case(
+    "prompt_parts",
+    "no prompt comes to them, whatever was in the cache",
+    UNCOUNTED,
+    {"server[0].argument[chunked_prefill_size]": 8192},
+    {"server[0].argument[chunked_prefill_size]": 2048},
+    Clue,
+    "computed at once on both sides",
+    "chunked_prefill_size",
+    weight=-STRONG,
 )
 case("prompt_parts", "prompts that nobody has counted", ONE, *CHUNKS, figures=PREFILL)
 case(
