@@ -156,18 +156,17 @@ class Search:
 
     def _beside(self) -> dict[str, float]:
         """Suspects that are no culprits, of which runs with one alone reverted were faster: by how much of the gap."""
-        ends = {end: [t.value for t in self.trials if t.reverted == end and t.value is not None]
-                for end in (frozenset[str](), self.every)}  # fmt: skip
-        if not all(ends.values()):
+        slow, fast = (_figures(self.trials, end) for end in (frozenset[str](), self.every))
+        if not slow or not fast:
             return {}
-        slow, fast = (_mean(values) for values in ends.values())
+        gap = _mean(slow) - _mean(fast)
         sigma = self.belief.sigma if self.belief else self._spread.sigma
         found = {}
         for suspect in sorted(self.every - {c.suspect for c in self.culprits}):
-            runs = [t.value for t in self.trials if t.reverted == {suspect} and t.value is not None]
-            gain = slow - _mean(runs) if runs else 0.0
-            if gain > MUCH * (slow - fast) and gain > 2 * _error(sigma, runs, len(ends[frozenset()])):
-                found[suspect] = gain / (slow - fast)
+            alone = _figures(self.trials, frozenset({suspect}))
+            gain = _mean(slow) - _mean(alone) if alone else 0.0
+            if gain > MUCH * gap and gain > 2 * _error(sigma, alone, len(slow)):
+                found[suspect] = gain / gap
         return found
 
     def _often(self, step: Trial) -> bool:
@@ -180,9 +179,7 @@ class Search:
     def _gate(self) -> Trial | Result | None:
         """The next run of the gate, or what it says; None once it is open."""
         runs = self._at_gate()
-        slow, fast = (
-            [t.value for t in runs if t.reverted == s and t.value is not None] for s in (frozenset(), self.every)
-        )
+        slow, fast = (_figures(runs, s) for s in (frozenset[str](), self.every))
         for side, name in ((frozenset(), "slow"), (self.every, "fast")):
             last = [t.value for t in runs if t.reverted == side][-FAILURES:]
             if len(last) == FAILURES and all(v is None for v in last):
@@ -248,8 +245,7 @@ class Search:
             return None
         left = [s for s in sorted(open_, key=lambda s: -belief.probability[s]) if not self._confirming(s, "necessity")]
         trials = [self._alone(s, "necessity", belief) for s in left]
-        failed = {t.reverted for t in self.trials if t.value is None}
-        return next((t for t in trials if t.reverted not in failed), None)
+        return next((t for t in trials if t.reverted not in self._failed), None)
 
     def _unexplained(self, belief: Belief) -> Result:
         """No single suspect explains what is left; where the gap is plainly there, that is no acquittal."""
@@ -260,7 +256,12 @@ class Search:
         return self._result("none", "no suspect explains the gap")
 
     def _seen(self, reverted: frozenset[str]) -> bool:
-        return any(t.reverted == reverted and t.value is not None for t in self.trials)
+        return bool(_figures(self.trials, reverted))
+
+    @property
+    def _failed(self) -> set[frozenset[str]]:
+        """States that gave no figure."""
+        return {t.reverted for t in self.trials if t.value is None}
 
     def _worth(self, belief: Belief) -> bool:
         """Whether what is left of the gap, with the culprits as on the fast side, is worth a search and can be seen."""
@@ -294,9 +295,7 @@ class Search:
         if min(len(need), len(enough)) < 2:
             return False
         more = (belief.slow - _mean(need)) - (_mean(enough) - belief.fast)
-        return more > CLEAR * math.hypot(
-            _error(belief.sigma, need, belief.n_slow), _error(belief.sigma, enough, belief.n_fast)
-        )
+        return more > CLEAR * _both(need, enough, belief)
 
     def _astray(self, open_: frozenset[str], belief: Belief) -> bool:
         """Whether each of two causes seems to hide the other: many more trials were run than it takes to find one, and
@@ -347,7 +346,7 @@ class Search:
 
     def _half(self, open_: frozenset[str], belief: Belief) -> Trial:
         """A set that holds half of the probability, cheap levers first; never one that gave no figure before."""
-        failed = {t.reverted for t in self.trials if t.value is None}
+        failed = self._failed
         draw = random.Random(self.problem.seed * 1000 + len(self.trials))
         target = (1 - belief.none) / 2
         if states := [s for s in self._states(open_) if s | self.held_fast not in failed]:
@@ -386,8 +385,7 @@ class Search:
         need, enough = self._confirming(top, "necessity"), self._confirming(top, "sufficiency")
         if belief.probability[top] >= SURE and need and enough:
             by_need, by_enough = belief.slow - _mean(need), _mean(enough) - belief.fast
-            level = 1 / max(belief.n_slow, 1) + 1 / max(belief.n_fast, 1)
-            error = belief.sigma * math.sqrt(1 / len(need) + 1 / len(enough) + level)
+            error = _both(need, enough, belief)
             effect = (by_need + by_enough) / 2
             # NOTE: one that brings all of the gap back and makes less of it alone may need another one for the rest.
             whole = effect >= RECOVERED * belief.gap or by_need < RECOVERED * belief.gap
@@ -404,13 +402,11 @@ class Search:
 
     def _one_more(self, top: str, need: Sequence[float], enough: Sequence[float], belief: Belief) -> Trial:
         """The run that tells most of what a suspect does: of the kind, or of the end, that rests on the fewest."""
-        ends = {kind: [t for t in self._in_context() if t.reverted == end and t.value is not None]
-                for kind, end in (("slow", self.held_fast), ("fast", self.every - self.held_slow))}  # fmt: skip
-        counts = {"necessity": len(need), "sufficiency": len(enough), **{kind: len(of) for kind, of in ends.items()}}
-        fewest = min(counts, key=lambda kind: counts[kind])
-        if fewest in ends:
-            return Trial(self.held_fast if fewest == "slow" else self.every - self.held_slow, "level", top)
-        return self._alone(top, fewest, belief)
+        ends = self.held_fast, self.every - self.held_slow
+        end = min(ends, key=lambda state: len(_figures(self.trials, state)))
+        if len(_figures(self.trials, end)) < min(len(need), len(enough)):
+            return Trial(end, "level", top)
+        return self._alone(top, "necessity" if len(need) <= len(enough) else "sufficiency", belief)
 
     def _culprit(self, top: str, effect: float, error: float, belief: Belief) -> Culprit:
         partner = next(iter(self.held_slow), "")
@@ -419,16 +415,13 @@ class Search:
 
     @property
     def _gap(self) -> float:
-        sides: tuple[list[float], list[float]] = ([], [])
-        for trial in self._at_gate():
-            if trial.value is not None:
-                sides[bool(trial.reverted)].append(trial.value)
-        return _mean(sides[0]) - _mean(sides[1])
+        runs = self._at_gate()
+        return _mean(_figures(runs, frozenset())) - _mean(_figures(runs, self.every))
 
     def _alone(self, top: str, kind: str, belief: Belief) -> Trial:
         """Only `top` reverted, or only it not; with others that hardly matter where that alone does not start."""
         open_ = self.every - self.held_fast - self.held_slow
-        failed = {t.reverted for t in self.trials if t.value is None}
+        failed = self._failed
         draw = random.Random(self.problem.seed * 1000 + len(self.trials))
         order = {s: place for place, s in enumerate(self.problem.order)}
         for matters in (1 - SURE) / 2, *_MATTERS:
@@ -448,6 +441,16 @@ class Search:
 def _error(sigma: float, values: Sequence[float], level: float) -> float:
     """Standard error of the mean of some runs less a level that rests on so many."""
     return sigma * math.sqrt(1 / max(len(values), 1) + 1 / max(level, 1))
+
+
+def _both(need: Sequence[float], enough: Sequence[float], belief: Belief) -> float:
+    """Standard error of what a suspect takes away and of what it makes alone, one beside the other."""
+    return math.hypot(_error(belief.sigma, need, belief.n_slow), _error(belief.sigma, enough, belief.n_fast))
+
+
+def _figures(trials: Sequence[Trial], reverted: frozenset[str]) -> list[float]:
+    """What the runs of one state gave."""
+    return [t.value for t in trials if t.reverted == reverted and t.value is not None]
 
 
 def _mean(values: Sequence[float]) -> float:
