@@ -216,6 +216,9 @@ def test_a_board_that_is_measured_in_parts_keeps_the_earlier_ones(board: Board) 
     assert both.searches == {"threads": replace(search, measured="2026-01-01 a")}
     again = report.joined(replace(new, rows=[replace(row, n=3)]), report.as_json(both))
     assert {r.plant: r.n for r in again.rows} == {"nothing": 3, "threads": 2}, "what was measured anew is newer"
+    costly = replace(old, about={**old.about, "cost": "1 %", "apart": {"a": 0.1}})
+    told = report.joined(replace(new, about={**new.about, "apart": {}}), report.as_json(costly)).about
+    assert told == {"date": "2026-01-02", "commit": "b", "cost": "1 %", "apart": {"a": 0.1}}
 
 
 def test_searches_are_kept_by_plant(tmp_path: Path) -> None:

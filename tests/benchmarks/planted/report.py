@@ -44,17 +44,19 @@ class Board:
 def joined(board: Board, kept: Json) -> Board:
     """A board with what an earlier one (its JSON form) has and it has not, since a machine is held for minutes.
 
-    Each row and search says when it was measured.
+    Each row and search says when it was measured; what is said of the whole is kept where nothing was found this time.
     """
+    earlier = cast(Mapping[str, Any], kept)
+    about = {**earlier["about"], **{name: value for name, value in board.about.items() if value}}
     moment = f"{board.about['date']} {board.about['commit']}"
     rows = [replace(r, measured=moment) for r in board.rows]
     found = {name: replace(s, measured=moment) for name, s in board.searches.items()}
-    for name, entry in cast(Mapping[str, Any], kept)["plants"].items():
+    for name, entry in earlier["plants"].items():
         if board.row(name) is None and isinstance(row := entry.get("board"), dict):
             rows.append(Row(**{**row, "draws": tuple(Drawn(**d) for d in row["draws"])}))
         if isinstance(search := entry.get("prove"), dict):
             found.setdefault(name, Search(**search))
-    return Board(board.bench, board.about, rows, found)
+    return Board(board.bench, about, rows, found)
 
 
 def lines(board: Board) -> Iterator[str]:

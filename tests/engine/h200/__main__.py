@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 
 from envsnap.jsonfile import write_atomically
@@ -96,10 +94,11 @@ def _report(place: Place, write: bool) -> None:
             rows.append(judged(plant, baseline, planted, plant.simulated, DRAWS))
     proof = proving.Proof(place)
     commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    runs = [*(board.store.load(run) for run in board.done.values()), *proof.sides().values()]
     made = report.Board(H200, {
-        "machine": _machine([*(board.store.load(run) for run in board.done.values()), *proof.sides().values()]),
+        "machine": _machine(runs),
         "engine": f"SGLang 0.5.16, EAGLE-3, {load.name if rows else 'no load chosen'}",
-        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+        "date": max((run.snapshot.captured_at[:10] for run in runs), default=report.NOT_RUN),
         "commit": commit.stdout.strip(),
         "design": DESIGN,
         "acceptance": "simulated at 2.5, but for the plants that say by merit",
@@ -115,7 +114,7 @@ def _report(place: Place, write: bool) -> None:
         text = json.dumps(report.as_json(made), indent=1, sort_keys=True)
         write_atomically(path, f"{text}\n".encode())
         if (told := proof.report).exists():
-            shutil.copyfile(told, RESULTS / f"prove-{H200}.md")
+            (RESULTS / f"prove-{H200}.md").write_text(told.read_text().replace(f"{ROOT}/", ""))
 
 
 def _machine(runs: Sequence[Run]) -> str:
