@@ -9,8 +9,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from envsnap.reading import Json
+
+if TYPE_CHECKING:
+    from envsnap.collectors._model_names import Named
 
 _ENGINES = (
     ("sglang", re.compile(r"(?:.*/)?sglang|sglang\.launch_server|sglang\.bench_(?:one_batch|offline_throughput)")),
@@ -84,25 +88,30 @@ class Wanted:
         return int(text) if text.isdecimal() else _PORTS.get(self.engine)
 
     @cached_property
-    def _models(self) -> list[tuple[str, str]]:
-        from envsnap.collectors.models import named_in
+    def _models(self) -> list[Named]:
+        from envsnap.collectors._model_names import named_in
 
         return named_in(self.argv)
 
     @property
     def models(self) -> tuple[str, ...]:
         """All models that it names."""
-        return tuple(dict.fromkeys(model for _, model in self._models))
+        return tuple(dict.fromkeys(n.model for n in self._models))
+
+    @property
+    def models_with_revisions(self) -> tuple[str, ...]:
+        """All models that it names, those of which it names a revision as NAME@REVISION."""
+        return tuple(dict.fromkeys(f"{n.model}@{n.revision}" if n.revision else n.model for n in self._models))
 
     @property
     def model(self) -> str:
         """The model that it serves."""
-        return next((m for option, m in self._models if option not in _DRAFTS and "token" not in option), "")
+        return next((n.model for n in self._models if n.option not in _DRAFTS and "token" not in n.option), "")
 
     @property
     def draft(self) -> str:
         """The draft model of speculative decoding."""
-        return next((m for option, m in self._models if option in _DRAFTS), "")
+        return next((n.model for n in self._models if n.option in _DRAFTS), "")
 
     @property
     def algorithm(self) -> str:

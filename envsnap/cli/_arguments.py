@@ -52,7 +52,9 @@ def add_capture(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pid", type=int, action="append", default=[], metavar="N", help="root of a process tree")
     parser.add_argument("--match", action="append", default=[], metavar="RE", help="processes by title or command line")
     parser.add_argument("--repo", action="append", default=[], metavar="DIR", help="git repository to record too")
-    parser.add_argument("--model", action="append", default=[], metavar="M", help="model directory or hub name")
+    parser.add_argument(
+        "--model", action="append", default=[], metavar="M", help="model directory, or hub NAME[@REVISION]"
+    )
     parser.add_argument("--nccl-log", action="append", default=[], metavar="FILE", help="log under NCCL_DEBUG=INFO")
     parser.add_argument("--server", action="append", default=[], metavar="URL", help="running server to ask")
     parser.add_argument("--api-key-file", default="", metavar="FILE", help="holds the key that the server wants")

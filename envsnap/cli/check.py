@@ -233,7 +233,7 @@ def _scope(args: Any, plan: Plan) -> Scope:
     scope = shared.scope_after(args, plan.baseline.scope if plan.baseline else {})
     if args.after:
         return scope
-    models = tuple(dict.fromkeys((*scope.models, *plan.wanted.models)))
+    models = tuple(dict.fromkeys((*scope.models, *plan.wanted.models_with_revisions)))
     # NOTE: another machine finds programs in other places.
     python = scope.python or (_interpreter(plan.wanted.python) if not args.via else "")
     return replace(scope, python=python, models=models)

@@ -38,12 +38,12 @@ def _account(host: Host) -> list[str]:
     raise Missing(Why.ABSENT, f"neither HOME nor /etc/passwd knows user {uid}")
 
 
-def expanded(host: Host, path: str, environ: Mapping[str, str]) -> str:
-    """The path with a leading `~` replaced and made absolute. Raises: Missing."""
+def expanded(host: Host, path: str, environ: Mapping[str, str], cwd: str = "") -> str:
+    """The path with a leading `~` replaced and made absolute, from here unless `cwd` is given. Raises: Missing."""
     if path == "~" or path.startswith("~/"):
         path = home(host, environ) + path[1:]
     if not path.startswith("/"):
-        path = posixpath.join(str(host.self()["cwd"]), path)
+        path = posixpath.join(cwd or str(host.self()["cwd"]), path)
     return posixpath.normpath(path)
 
 

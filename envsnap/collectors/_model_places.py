@@ -1,4 +1,4 @@
-"""Where a model is that a user or a command line names: a directory, or the hub's cache."""
+"""Where a model is that somebody asks for: a directory, or the hub's cache."""
 
 from __future__ import annotations
 
@@ -24,25 +24,42 @@ class Model:
     revision: str = ""
 
 
-def located(host: Host, given: str, environ: Mapping[str, str]) -> Model:
+@dataclass(frozen=True)
+class Asked:
+    """A model as somebody asks for it. `given` is a directory, or a name on the hub: NAME, or NAME@REVISION."""
+
+    given: str
+    revision: str = ""
+    """A branch, tag or commit on the hub; empty: main. A directory has none."""
+    cwd: str = ""
+    """Where a relative path starts; empty: envsnap's own working directory."""
+
+
+def located(host: Host, asked: Asked, environ: Mapping[str, str]) -> Model:
     """A directory, as the engines try first, else the hub's cache. Raises: Missing."""
+    given = asked.given
     if not given:
         raise Missing(Why.ABSENT, "an empty name")
-    path = expanded(host, given, environ)
+    path = expanded(host, given, environ, asked.cwd)
     stat = host.found([["stat", path]])[0]
     if isinstance(stat, Value) and stat.value["type"] == "dir":
         return _in_directory(host, path)
+    name, at, revision = given.rpartition("@")
+    if at and not asked.revision:
+        return located(host, Asked(name, revision, asked.cwd), environ)
     if not _HUB_NAME.match(given):
         raise Missing(Why.ABSENT, f"no directory {path}")
     place = hub(host, environ).path
     folder = f"{place}/models--{given.replace('/', '--')}"
-    main, snapshots = host.found([["read", f"{folder}/refs/main", 4096], ["list", f"{folder}/snapshots"]])
+    wanted = asked.revision or "main"
+    ref, snapshots = host.found([["read", f"{folder}/refs/{wanted}", 4096], ["list", f"{folder}/snapshots"]])
     present = snapshots.value if isinstance(snapshots, Value) else []
-    revision = str(main.value).strip() if isinstance(main, Value) else ""
+    revision = str(ref.value).strip() if isinstance(ref, Value) else asked.revision
     if not revision and len(present) == 1:
         revision = present[0]
     if revision not in present:
-        what = f"{len(present)} revisions but not the current one" if present else "nothing"
+        which = f"revision {asked.revision}" if asked.revision else "the current one"
+        what = f"{len(present)} revisions but not {which}" if present else "nothing"
         raise Missing(Why.ABSENT, f"no directory {path}, and {place} holds {what} of {given}")
     return Model(given, f"{folder}/snapshots/{revision}", revision)
 

@@ -11,11 +11,13 @@ from dataclasses import replace
 from envsnap import cache
 from envsnap.cache import Cache
 from envsnap.collectors._interpreter import environ_of
-from envsnap.collectors._model_places import Model, located
+from envsnap.collectors._model_names import named_in
+from envsnap.collectors._model_places import Asked, Model, located
 from envsnap.host import Host, value_of
 from envsnap.keys import At, Effect, Key, Kind, Lever, Type, path_of
 from envsnap.reading import Found, Json, Missing, Unavailable, Value, Why, attempt
 from envsnap.scope import Scope
+from envsnap.workers.tree import Process, of_interest
 
 METHOD = "files of model directories and of the Hugging Face cache; weights by name and size, unread"
 
@@ -63,59 +65,40 @@ _QUANTIZATIONS = ("hf_quant_config.json", "quantize_config.json", "quant_config.
 
 
 def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
-    """Yield the readings of the models that the user named."""
-    seen: dict[str, str] = {}
+    """Yield the readings of the models that the user named, and of those that the processes of interest name."""
+    wanted = dict.fromkeys((*map(Asked, scope.models), *_of_processes(host, scope)))
     environ = environ_of(host, scope)
+    names: dict[str, str] = {}
     with cache.opened(host, scope, "models") as held:
-        for given in dict.fromkeys(scope.models):
-            found = attempt(located, host, given, environ)
+        for asked in wanted:
+            found = attempt(located, host, asked, environ)
             if not isinstance(found, Value):
-                yield path_of("model[]", given), found
-                continue
-            model = found.value
-            if seen.setdefault(model.name, model.directory) != model.directory:
-                model = replace(model, name=given)  # two directories of one name
-            yield from _model(host, model, held)
+                yield path_of("model[]", asked.given), found
+            elif (model := found.value).directory not in names.values():
+                # NOTE: two directories may have one name, and one name two revisions.
+                name = next(n for n in (model.name, asked.given, model.directory) if n not in names)
+                names[name] = model.directory
+                yield from _model(host, replace(model, name=name), held)
+    if not wanted and any(process.retitled for process in _processes(host, scope)):
+        raise Missing(Why.CLOBBERED, "titles cover the command lines that may name a model; name it with --model")
 
 
-def named_in(argv: Sequence[str]) -> list[tuple[str, str]]:
-    """The models that a command line names, as (option, model), in order.
-
-    Knows the options of SGLang and vLLM in both their spellings, `serve MODEL`, and vLLM's speculative JSON.
-    """
-    named = []
-    for i, argument in enumerate(argv):
-        option, given, value = argument.partition("=")
-        option = option.replace("_", "-")
-        following = argv[i + 1] if i + 1 < len(argv) else ""
-        if option in _OPTIONS or option in _JSON_OPTIONS:
-            value = value if given else following
-        elif argument == "serve" and i and _ENGINE.search(argv[i - 1]):
-            value = following
-        else:
+def _of_processes(host: Host, scope: Scope) -> Iterator[Asked]:
+    """The models on the command lines of the processes of interest, and of those that started them."""
+    for process in _processes(host, scope):
+        if process.retitled or not (named := named_in(process.argv)):
             continue
-        if option in _JSON_OPTIONS:
-            value = _speculative_model(value)
-        if value and not value.startswith("-"):
-            named.append((option, value))
-    return list(dict.fromkeys(named))
+        cwd = host.found([["link", f"/proc/{process.pid}/cwd"]])[0]
+        start = str(cwd.value) if isinstance(cwd, Value) else ""
+        yield from (Asked(one.model, one.revision, start) for one in named)
 
 
-_OPTIONS = {
-    "--model-path", "--model", "--speculative-draft-model-path", "--speculative-draft-model", "--speculative-model",
-    "--tokenizer-path", "--tokenizer",
-}  # fmt: skip
-_JSON_OPTIONS = {"--speculative-config", "-sc"}
-_ENGINE = re.compile(r"(^|[/.])(vllm|sglang)(\.|\Z)")
-
-
-def _speculative_model(text: str) -> str:
+def _processes(host: Host, scope: Scope) -> list[Process]:
     try:
-        said = json.loads(text)
-    except (ValueError, RecursionError):
-        return ""
-    model = said.get("model") if isinstance(said, dict) else None
-    return model if isinstance(model, str) else ""
+        groups = of_interest(host, scope)
+    except Missing:  # none is named, or none runs yet; the section of the processes says so
+        return []
+    return [p for group in groups for p in (*group.members, *reversed(group.chain)) if not p.zombie]
 
 
 def _model(host: Host, model: Model, held: Cache) -> Iterator[tuple[str, Found]]:

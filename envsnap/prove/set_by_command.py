@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from envsnap.change import Change
-from envsnap.collectors.models import named_in
+from envsnap.collectors._model_names import REVISIONS, named_in
 from envsnap.explain.effective import computes
 from envsnap.explain.explanation import Side
 from envsnap.explain.setting import resolved_arguments
@@ -26,9 +26,6 @@ _ARGUMENTS = ("server[].argument[]", "record[].argument[]", "server[].runtime_ar
 _LONG = {"tp_size": ("tp", "tensor_parallel_size", "tensor_parallel"), "dp_size": ("dp",)}
 _NUMACTL = {"bind": "--membind", "prefer": "--preferred", "interleave": "--interleave"}
 """The kernel's words for a memory policy, and those of numactl."""
-_REVISIONS = {"--model-path": "revision", "--model": "revision",
-              "--speculative-draft-model-path": "speculative_draft_model_revision"}  # fmt: skip
-"""Options that name a model, and those that name its commit."""
 
 
 def variables(changes: Sequence[Change], sides: Sides) -> Ends:
@@ -188,6 +185,8 @@ def revisions(changes: Sequence[Change], sides: Sides) -> Ends:
                 raise NoLever(f"the files of {name} differ, and no commit of the hub was recorded that has them")
             if not Path(str(place)).is_dir():
                 raise NoLever(f"revision {commit[:10]} of {name} is not in the cache any more")
+            if Path(str(place)).name != commit:
+                raise NoLever(f"{name} is a directory, for which the engine takes no revision")
             option = options_[0]
             ends.append({option: (f"--{option.replace('_', '-')}", commit)})
         made = (
@@ -199,7 +198,7 @@ def revisions(changes: Sequence[Change], sides: Sides) -> Ends:
 def _revision_option(name: str, side: Side) -> str:
     """The option that says which commit of a model this side's server takes."""
     words = [word for held in _typed(side).values() for word in held]
-    for option, given in named_in(words):
-        if option in _REVISIONS and given.rstrip("/").endswith(name):
-            return _REVISIONS[option]
+    for option, given, _ in named_in(words):
+        if option in REVISIONS and given.rstrip("/").endswith(name):
+            return REVISIONS[option].lstrip("-").replace("-", "_")
     return ""

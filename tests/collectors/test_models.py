@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import sys
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -12,14 +15,16 @@ import pytest
 from envsnap import cache
 from envsnap.capture import capture
 from envsnap.collectors import models
-from envsnap.collectors.models import named_in
+from envsnap.collectors._model_names import Named, named_in
 from envsnap.host import LiveHost
+from envsnap.keys import instances_of
 from envsnap.reading import Unavailable, Why
 from envsnap.scope import Scope
 from envsnap.snapshot import Section, load
 from envsnap.snapshot import write as write_snapshot
 from tests.collectors.environments import section_of
 from tests.fakes import FakeHost
+from tests.processes import Spawn
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 CONFIG = {
@@ -248,6 +253,88 @@ def test_a_directory_that_may_not_be_listed() -> None:
     assert found.values["model[open].config"] == {}
 
 
+WAITS = "import sys; print(flush=True); sys.stdin.read()"
+
+
+def running(spawn: Spawn, *arguments: object, **options: Any) -> int:
+    """The pid of a program with these arguments that has begun to run."""
+    process = spawn([sys.executable, "-c", WAITS, *arguments], stdin=PIPE, stdout=PIPE, **options)
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    return process.pid
+
+
+def of_process(pid: int, *named: str) -> Section:
+    return section_of("models", Scope(pids=(pid,), models=named, cache=False))
+
+
+def test_what_a_running_server_names_is_found_from_where_it_stands(model: Path, spawn: Spawn) -> None:
+    pid = running(spawn, "--model-path", model.name, cwd=model.parent)
+    found = of_process(pid, str(model))
+    assert found.values["model[kimi-draft].config"] == CONFIG
+    assert {instances_of(path)[0] for path in found.values} == {"kimi-draft"}
+    assert not found.unavailable
+
+
+def test_a_server_with_a_pinned_revision_runs_that_one(tmp_path: Path, spawn: Spawn) -> None:
+    hub(tmp_path, "org/name")
+    hub(tmp_path, "org/name", "f" * 40)  # main is the other one
+    write(tmp_path / "models--org--name/refs/v2", "f" * 40)
+    environment = {**os.environ, "HF_HUB_CACHE": str(tmp_path)}
+    for revision in ("f" * 40, "v2"):
+        pid = running(spawn, "--model-path", "org/name", "--revision", revision, env=environment)
+        assert of_process(pid).values["model[org/name].revision"] == "f" * 40
+    pid = running(spawn, "--model-path", "org/name", "--revision", "e" * 40, env=environment)
+    assert f"not revision {'e' * 40}" in of_process(pid).unavailable["model[org/name]"].detail
+    pid = running(spawn, "--model-path", "org/name", env=environment)
+    assert of_process(pid).values["model[org/name].revision"] == REVISION
+
+
+def test_two_revisions_of_one_name_stand_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    hub(tmp_path, "org/name")
+    other = hub(tmp_path, "org/name", "f" * 40)
+    found = section("org/name", f"org/name@{'f' * 40}", f"org/name@{REVISION}").values
+    assert found["model[org/name].revision"] == REVISION
+    assert {v for path, v in found.items() if path.endswith(".revision")} == {REVISION, "f" * 40}
+    assert [path for path, v in found.items() if path.endswith(".path") and v == str(other)]
+    assert sum(path.endswith(".path") for path in found) == 2
+
+
+@pytest.mark.parametrize("given", ["{}@main", "{}"])
+def test_a_directory_has_no_revision_and_may_have_an_at_in_its_name(model: Path, given: str) -> None:
+    named = model.rename(model.with_name("kimi@home"))
+    assert section(given.format(named)).values["model[kimi@home].config"] == CONFIG
+
+
+def test_what_a_title_has_covered_is_unknown(model: Path, spawn: Spawn) -> None:
+    pytest.importorskip("setproctitle")
+    program = f"import setproctitle; setproctitle.setproctitle('sglang::scheduler_TP0'); {WAITS}"
+    process = spawn([sys.executable, "-c", program, "--model-path", "/m"], stdin=PIPE, stdout=PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    found = section_of_titled(Scope(pids=(process.pid,)))
+    assert found.status == "unavailable"
+    assert "titles" in found.reason
+    assert section_of_titled(Scope(pids=(process.pid,), models=(str(model),))).complete
+
+
+def section_of_titled(scope: Scope) -> Section:
+    return capture(scope, LiveHost(), only=["models"]).sections["models"]
+
+
+def test_a_launcher_names_the_models_of_a_worker_with_a_title(model: Path, spawn: Spawn) -> None:
+    """As with --match of the workers' title: the server's own command line is above them."""
+    pytest.importorskip("setproctitle")
+    titled = f"import setproctitle; setproctitle.setproctitle('sglang::scheduler_TP0'); {WAITS}"
+    starts = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {titled!r}]).pid, flush=True)"
+    process = spawn([sys.executable, "-c", f"{starts}; {WAITS}", "--model-path", model], stdin=PIPE, stdout=PIPE)
+    assert process.stdout is not None
+    worker = int(process.stdout.readline())
+    process.stdout.readline(), process.stdout.readline()
+    assert section_of_titled(Scope(pids=(worker,))).values["model[kimi-draft].config"] == CONFIG
+
+
 def test_nothing_named_is_nothing_found() -> None:
     assert section().values == {}
     assert section().complete
@@ -283,12 +370,27 @@ def test_the_empty_machine_has_no_model() -> None:
     ],
 )
 def test_models_that_a_command_line_names(command: str, named: list[tuple[str, str]]) -> None:
-    assert named_in(command.split()) == named
+    assert named_in(command.split()) == [Named(*pair) for pair in named]
+
+
+@pytest.mark.parametrize(
+    ("command", "revisions"),
+    [
+        ("sglang serve --model-path a --revision r --speculative-draft-model-path d", ["r", ""]),
+        ("sglang serve --model a --speculative_draft_model_revision=s --speculative-draft-model-path d", ["", "s"]),
+        ("vllm serve a --revision r --tokenizer t --tokenizer-revision u", ["r", "u"]),
+        ("vllm serve a --tokenizer t --revision r", ["r", ""]),
+        ("sglang serve --model-path a --tokenizer-path t --revision r", ["r", "r"]),
+        ("vllm serve a --revision --port 80", [""]),
+    ],
+)
+def test_each_models_revision_is_its_own(command: str, revisions: list[str]) -> None:
+    assert [named.revision for named in named_in(command.split())] == revisions
 
 
 def test_vllms_speculative_json_names_a_model() -> None:
     argv = ["vllm", "serve", "a", "--speculative-config", '{"method": "eagle3", "model": "org/draft"}']
-    assert named_in(argv) == [("serve", "a"), ("--speculative-config", "org/draft")]
-    assert named_in(["--speculative-config=" + '{"model": "d"}']) == [("--speculative-config", "d")]
+    assert named_in(argv) == [Named("serve", "a"), Named("--speculative-config", "org/draft")]
+    assert named_in(["-sc=" + '{"model": "d", "revision": "r"}']) == [Named("-sc", "d", "r")]
     for bad in ("{", "[]", '{"model": 7}', "[" * 100_000):
         assert named_in(["--speculative-config", bad]) == []

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 SCHEDULERS = ("scheduler_TP0", "scheduler_TP1")
 SECRET = "hf_abcdefghijklmnopqrstuvwxyz012345"
-SECTIONS = ["worker", "worker_record", "server"]
+SECTIONS = ["worker", "worker_record", "server", "models"]
 
 
 @dataclass(frozen=True)
@@ -166,6 +166,15 @@ def test_the_server_in_its_own_words(seen: Seen) -> None:
     assert values["server[0].models"] == [str(seen.engine.models / "tiny-llama")]
     assert "server[0].metric[sglang:num_running_reqs]" in values
     assert seen.snapshot.sections["server"].errors == {}
+
+
+def test_the_model_that_the_server_was_started_with(seen: Seen) -> None:
+    """Nobody named it but the server's own command line."""
+    values = seen.snapshot.values
+    assert values["model[tiny-llama].path"] == str(seen.engine.models / "tiny-llama")
+    assert values["model[tiny-llama].config"]["architectures"] == ["LlamaForCausalLM"]
+    assert "model[tiny-llama].file[tokenizer.json].sha256" in values
+    assert seen.snapshot.sections["models"].complete
 
 
 def test_the_check_after_the_start_reads_the_workers(seen: Seen) -> None:

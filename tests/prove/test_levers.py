@@ -357,6 +357,17 @@ def test_a_drafts_revision_by_its_option_where_both_are_at_hand(tmp_path: Path) 
     assert "revision aaaaaaaaaa of acme/eagle is not in the cache" in next(iter(manual.values())).reason
 
 
+def test_a_directory_takes_no_revision(tmp_path: Path) -> None:
+    """An engine that is given a directory loads what is in it, whatever revision is asked for."""
+    (place := tmp_path / "eagle").mkdir()
+    ends = [sides({"model[eagle].revision": c * 40, "model[eagle].path": str(place)}, {})[0] for c in "ab"]
+    command = ("sglang", "serve", "--model-path", str(place))
+    fast, slow = (replace(side, runs=(replace(side.runs[0], server=command),)) for side in ends)
+    switches, manual = made(tmp_path, fast, slow)
+    assert not switches
+    assert "eagle is a directory, for which the engine takes no revision" in next(iter(manual.values())).reason
+
+
 def test_a_sitecustomize_in_a_folder_of_its_own_while_its_content_is_still_there(tmp_path: Path) -> None:
     ends: list[dict[str, Json]] = []
     for name in ("one", "two"):

@@ -161,17 +161,6 @@ def of_pattern(changes: Iterable[Change], *patterns: str) -> Iterator[Change]:
     return (c for c in changes if pattern_of(c.path) in patterns)
 
 
-def is_moe(facts: Facts) -> bool:
-    """Whether a model is a mixture of experts, by its configuration."""
-    words = ("n_routed_experts", "num_experts", "num_local_experts", "moe_intermediate_size")
-    return any(
-        word in config
-        for config in facts.values("model[].config").values()
-        if isinstance(config, dict)
-        for word in words
-    )
-
-
 def prompt_tokens(facts: Facts) -> float | None:
     """Prompt tokens a request: as the server counted them, else as the benchmark did; None where nobody did."""
     counts = facts.get("during.server.prompt_tokens_count"), facts.get("during.server.request_count")

@@ -1,4 +1,4 @@
-"""Which of the recorded models is the draft, and which the one that is served."""
+"""Of the recorded models: which is the draft, which is served, and whether one has experts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from envsnap.explain.story import Facts
 from envsnap.keys import instances_of, path_of
 from envsnap.reading import Json
 
+_EXPERTS = re.compile(r"expert|moe", re.IGNORECASE)
 _DRAFT = re.compile(r"eagle|medusa|mtp|nextn|draft|speculator", re.IGNORECASE)
 
 
@@ -40,3 +41,28 @@ def target_names(facts: Facts, setting: Setting) -> list[str]:
     """The instances of the other models."""
     draft = draft_name(facts, setting)
     return [name for path in facts.values("model[].config") if (name := instances_of(path)[0]) != draft]
+
+
+def is_moe(facts: Facts) -> bool:
+    """Whether a recorded model is a mixture of experts, by its configuration."""
+    return any(map(_has_experts, facts.values("model[].config").values()))
+
+
+def is_dense(facts: Facts, setting: Setting) -> bool:
+    """Whether what is served is known to have no experts."""
+    configs = [facts.get(path_of("model[].config", name)) for name in target_names(facts, setting)]
+    return bool(configs) and not any(map(_has_experts, configs))
+
+
+def _has_experts(config: Json) -> bool:
+    """Whether a size of experts stands in it, or in the part that is the language model's (`text_config`)."""
+    parts = config.items() if isinstance(config, dict) else ()
+    return any(
+        _has_experts(value) if isinstance(value, dict) else bool(_EXPERTS.search(name)) and _counts(value)
+        for name, value in parts
+    )
+
+
+def _counts(value: Json) -> bool:
+    """Whether it says that there is something: a size, a list of layers."""
+    return bool(value) and (not isinstance(value, (int, float)) or value > 1)

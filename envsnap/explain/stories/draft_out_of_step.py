@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from envsnap.change import Change
 from envsnap.explain.explanation import Mistake
-from envsnap.explain.stories._drafts import draft_name, draft_of, target_names
 from envsnap.explain.stories._look import argument_changes, same_on_both
+from envsnap.explain.stories._models import draft_name, draft_of, target_names
 from envsnap.explain.story import Clue, Facts, Finding, View
 from envsnap.explain.weights import FAIR, WEAK
 from envsnap.keys import instances_of, path_of, pattern_of

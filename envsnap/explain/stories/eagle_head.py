@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envsnap.explain.explanation import Mistake
-from envsnap.explain.stories._drafts import draft_of
 from envsnap.explain.stories._look import argument, argument_changes, numbers
+from envsnap.explain.stories._models import draft_of
 from envsnap.explain.story import Clue, Finding, View
 from envsnap.explain.weights import FAIR, STRONG
 from envsnap.reading import Json

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envsnap.explain.stories._look import argument, is_moe, package_changes
+from envsnap.explain.stories._look import argument, package_changes
+from envsnap.explain.stories._models import is_moe
 from envsnap.explain.story import Clue, Finding, View
 from envsnap.explain.weights import FAIR, WEAK
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envsnap.change import Change
-from envsnap.explain.stories._look import argument, is_moe, of_pattern, package_changes, variable, version
+from envsnap.explain.stories._look import argument, of_pattern, package_changes, variable, version
+from envsnap.explain.stories._models import is_moe
 from envsnap.explain.story import Clue, Finding, View, after, before
 from envsnap.explain.weights import FAIR, WEAK
 from envsnap.known_names import FORCED_IN_NCCL

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from envsnap.change import Change
 from envsnap.explain.ranks import ranks
 from envsnap.explain.setting import Setting
-from envsnap.explain.stories._look import argument, argument_changes, is_moe, is_on, package_changes, variable_changes
+from envsnap.explain.stories._look import argument, argument_changes, is_on, package_changes, variable_changes
+from envsnap.explain.stories._models import is_dense
 from envsnap.explain.story import Clue, Facts, Finding, View
 from envsnap.explain.weights import FAIR, STRONG
 from envsnap.keys import instances_of
@@ -40,6 +41,7 @@ _FEATURES: dict[str, tuple[str, ...]] = {
 """Arguments that switch a feature on (any of them) -> those that it alone reads."""
 _EXPERTS = ("moe_*", "*_moe_*", "ep_size", "expert_*", "eplb_*", "enable_eplb", "deepep_*", "moe_dense_tp_size",
             "*expert*")  # fmt: skip
+_VARIABLES_OF_EXPERTS = ("SGLANG_*MOE_*", "VLLM_*MOE_*", "*_DEEPEP_*")
 _NONE = ("null", "none", "")
 _VARIABLES_OF = {
     "FLASHINFER_": ("flashinfer",),
@@ -75,9 +77,8 @@ def _features(view: View) -> Iterator[Finding]:
             found = [c for c in argument_changes(view, *names) if instances_of(c.path)[-1] not in switches.split()]
             if found:
                 yield Clue(f"{switches.split()[0]} is off on both sides: nothing reads it.", -STRONG, tuple(found))
-    configs = [facts.values("model[].config") for facts in view.sides]
-    if all(configs) and not any(is_moe(facts) for facts in view.sides):
-        found = argument_changes(view, *_EXPERTS)
+    if all(is_dense(facts, setting) for facts, setting in zip(view.sides, view.settings)):
+        found = [*argument_changes(view, *_EXPERTS), *variable_changes(view, *_VARIABLES_OF_EXPERTS)]
         if found:
             yield Clue("The model has no experts.", -STRONG, tuple(found))
 

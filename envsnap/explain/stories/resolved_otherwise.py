@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from envsnap.change import Change
 from envsnap.explain.explanation import Evidence
 from envsnap.explain.stories._look import argument, argument_changes, package_changes, variable_changes
+from envsnap.explain.stories._models import is_dense
 from envsnap.explain.story import Clue, Finding, Together, View, after, before
 from envsnap.explain.weights import FAIR, WEAK
 from envsnap.keys import instances_of, pattern_of
@@ -34,7 +35,8 @@ def tell(view: View) -> Iterator[Finding]:
         if not c.leaf and pattern_of(c.path) in _NAMES and after(c) != before(c)
     ]
     free = [c for c in changed if not _typed(view, instances_of(c.path)[-1])]
-    backends = [c for c in free if "backend" in c.path]
+    dense = is_dense(view.slow, view.settings[1])
+    backends = [c for c in free if "backend" in c.path and not (dense and "moe" in c.path)]
     if not backends:
         return
     causes, why = _why(view, backends)

@@ -154,6 +154,25 @@ case(
     "driver changed",
     "driver_version",
 )
+DRIVER_AND_EXPERTS = (
+    {"server[0].argument[moe_runner_backend]": "triton_kernel", "nvml.driver_version": "580.95"},
+    {"server[0].argument[moe_runner_backend]": "triton", "nvml.driver_version": "595.10"},
+)
+case(
+    "resolved_otherwise",
+    "a driver and a model without experts",
+    {**TWO, "model[m].config": {"hidden_size": 4096}},
+    *DRIVER_AND_EXPERTS,
+)
+case(
+    "resolved_otherwise",
+    "a driver and experts of the part that is the language model's",
+    {**TWO, "model[m].config": {"text_config": {"n_routed_experts": 384}}},
+    *DRIVER_AND_EXPERTS,
+    Together,
+    "driver changed",
+    "driver_version",
+)
 case(
     "resolved_otherwise",
     "for no known reason",
@@ -496,4 +515,29 @@ case(
     "no experts",
     "moe_runner",
     weight=-STRONG,
+)
+case(
+    "not_in_use",
+    "no experts, and a variable of theirs",
+    {**TWO, **SPECULATIVE, "model[eagle].config": HEAD3, "model[m].config": {"n_routed_experts": None}},
+    {},
+    ranks(2, {"worker[{r}].env[SGLANG_MOE_CONFIG_DIR]": "/tables"}),
+    Clue,
+    "no experts",
+    "MOE_CONFIG",
+    weight=-STRONG,
+)
+case(
+    "not_in_use",
+    "experts of the part that is the language model's",
+    {**TWO, "model[m].config": {"text_config": {"num_experts": 128}}},
+    {"server[0].argument[moe_runner_backend]": "auto"},
+    {"server[0].argument[moe_runner_backend]": "triton"},
+)
+case(
+    "not_in_use",
+    "a draft without experts, and nobody knows the target",
+    {**TWO, **SPECULATIVE, "model[eagle].config": HEAD3},
+    {"server[0].argument[moe_runner_backend]": "auto"},
+    {"server[0].argument[moe_runner_backend]": "triton"},
 )

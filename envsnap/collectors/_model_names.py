@@ -1,0 +1,77 @@
+"""The models that a command line names, of SGLang and vLLM."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from envsnap.reading import Json
+
+REVISIONS = {
+    "--model-path": "--revision",
+    "--model": "--revision",
+    "serve": "--revision",
+    "--speculative-draft-model-path": "--speculative-draft-model-revision",
+    "--speculative-draft-model": "--speculative-draft-model-revision",
+    "--speculative-model": "--speculative-draft-model-revision",
+    "--tokenizer-path": "--revision",
+    "--tokenizer": "--tokenizer-revision",
+}
+"""Options that name a model -> those that say which of its revisions. `serve` stands before vLLM's model."""
+_JSON_OPTIONS = {"--speculative-config", "-sc"}
+_ENGINE = re.compile(r"(^|[/.])(vllm|sglang)(\.|\Z)")
+
+
+class Named(NamedTuple):
+    """A model, the option that names it, and its revision; empty where none is asked for."""
+
+    option: str
+    model: str
+    revision: str = ""
+
+
+def named_in(argv: Sequence[str]) -> list[Named]:
+    """The models that a command line names, in order.
+
+    Knows the options of SGLang and vLLM in both their spellings, `serve MODEL`, and vLLM's speculative JSON.
+    """
+    words = list(_words(argv))
+    revisions = {option: value for option, value in words if option in REVISIONS.values() and _is_value(value)}
+    named: dict[Named, None] = {}
+    for option, value in words:
+        if option in REVISIONS:
+            found = Named(option, value, revisions.get(REVISIONS[option], ""))
+        elif option in _JSON_OPTIONS:
+            found = _speculative(option, value)
+        else:
+            continue
+        if _is_value(found.model):
+            named.setdefault(found)
+    return list(named)
+
+
+def _words(argv: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Options with their values, and vLLM's `serve`."""
+    for i, argument in enumerate(argv):
+        option, given, value = argument.partition("=")
+        following = argv[i + 1] if i + 1 < len(argv) else ""
+        if option.startswith("-"):
+            yield option.replace("_", "-"), value if given else following
+        elif argument == "serve" and i and _ENGINE.search(argv[i - 1]):
+            yield argument, following
+
+
+def _is_value(text: str) -> bool:
+    return bool(text) and not text.startswith("-")
+
+
+def _speculative(option: str, text: str) -> Named:
+    try:
+        said: Json = json.loads(text)
+    except (ValueError, RecursionError):
+        said = None
+    asked = said if isinstance(said, dict) else {}
+    model, revision = asked.get("model"), asked.get("revision")
+    return Named(option, model if isinstance(model, str) else "", revision if isinstance(revision, str) else "")
