@@ -16,7 +16,7 @@ from envsnap.explain.harm import Towards, known
 from envsnap.explain.homes import home_of
 from envsnap.explain.setting import Setting
 from envsnap.explain.titles import mechanism_of, title_of
-from envsnap.keys import Effect, Lever, pattern_of
+from envsnap.keys import Effect, Lever, instances_of, pattern_of
 from envsnap.reading import Unset, Value
 
 _TELLING = 0.7
@@ -75,6 +75,7 @@ def gather(changes: Sequence[Change], setting: Setting | None = None) -> list[Ca
     _clocks(homes)
     _caches(homes)
     _with_repository(homes)
+    _with_arguments(homes)
     _lost(homes, setting)
     return [candidate(home, members) for home, members in homes.items()]
 
@@ -143,6 +144,43 @@ def _with_repository(homes: dict[str, list[Change]]) -> None:
         package = f"package:{home[4:].split('/')[-1].lower().replace('_', '-')}"
         if package in homes and all(pattern_of(c.path) != "package[].origin" for c in homes[package]):
             homes[home] += homes.pop(package)
+
+
+def _with_arguments(homes: dict[str, list[Change]]) -> None:
+    """A model that came or went, or moved to a revision, since an argument says so; and what is named after it."""
+    arguments = sorted(h for h in homes if h.startswith("argument:"))
+    for home in [h for h in homes if h.startswith("model:")]:
+        owner = next((a for a in arguments if any(_names(c, homes[home]) for c in homes[a])), None)
+        if owner:
+            homes[owner] += homes.pop(home)
+    for home in ("argument:model", "argument:model_path"):
+        pairs = [(c.before, c.after) for c in homes.get(home, ())]
+        for follower in _NAMED_AFTER:
+            if follower in homes and all((c.before, c.after) in pairs for c in homes[follower]):
+                homes[home] += homes.pop(follower)
+
+
+_NAMED_AFTER = ("argument:served_model_name", "argument:tokenizer", "argument:tokenizer_path")
+"""Arguments that are those of the model unless they are given."""
+
+
+def _names(argument: Change, model: Sequence[Change]) -> bool:
+    """Whether an argument names a model that is on its side alone, or the revision that it has on this side."""
+    name = instances_of(model[0].path)[0]
+    for side in (0, 1):
+        asked = _sides(argument)[side].rstrip("/")
+        alone = not any(_sides(c)[1 - side] for c in model)
+        if asked and alone and f"/{asked}".endswith(f"/{name}"):
+            return True
+        if asked and any(pattern_of(c.path) == "model[].revision" and _sides(c)[side] == asked for c in model):
+            return True
+    return False
+
+
+def _sides(change: Change) -> tuple[str, str]:
+    """Its readings as text; empty where there is no value."""
+    before, after = (str(r.value) if isinstance(r, Value) else "" for r in (change.before, change.after))
+    return before, after
 
 
 def _lost(homes: dict[str, list[Change]], setting: Setting | None) -> None:

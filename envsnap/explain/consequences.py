@@ -43,8 +43,6 @@ _FOLLOWS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("fabric", r"daemon:nv-fabricmanager"),
         ("pcie", r"link_errors"),
         ("memory_errors", r"faults"),
-        ("model:target", r"argument:(model_path|revision|quantization)"),
-        ("model:draft", r"argument:speculative_draft_model_(path|revision)"),
     )
 )  # fmt: skip
 

@@ -171,8 +171,10 @@ def _bound(text: str | None) -> Setting:
 
 def revisions(changes: Sequence[Change], sides: Sides) -> Ends:
     """Commits of models on the hub, of which both are at hand, by the option of the engine that names them."""
-    names = dict.fromkeys(instances_of(c.path)[0] for c in changes if c.path.startswith("model["))
     made = Setting(), Setting()
+    if any(name for c in changes for name in _argument_names(c)):
+        return made  # an option that differs names the model or its revision already
+    names = dict.fromkeys(instances_of(c.path)[0] for c in changes if c.path.startswith("model["))
     for name in names:
         options_ = [_revision_option(name, side) for side in (sides.fast, sides.slow)]
         if options_[0] != options_[1] or not options_[0]:

@@ -132,6 +132,36 @@ def test_a_package_from_a_repository_changes_with_it() -> None:
     assert set(bundles(pairs)) == {"git:sglang"}
 
 
+def test_a_model_that_an_argument_names_comes_and_goes_with_it() -> None:
+    argument = "server[0].argument[speculative_draft_model_path]"
+    came = {"model[head-2].config": (None, {"a": 1}), "model[head-2].path": (None, "/m/head-2")}
+    went = {"model[head-1].config": ({"a": 0}, None), "model[head-1].path": ("/m/head-1", None)}
+    found = bundles({argument: ("/m/head-1", "/m/head-2/"), **came, **went})
+    assert set(found) == {"argument:speculative_draft_model_path"}
+    assert found["argument:speculative_draft_model_path"].principal.path == argument
+    assert set(bundles({argument: ("/m/other", "/m/head-2"), **came, **went})) == {
+        "argument:speculative_draft_model_path",
+        "model:head-1",
+    }
+
+
+def test_a_models_revision_moves_with_the_argument_that_asks_for_it() -> None:
+    pairs = {"model[org/a].revision": ("a" * 40, "b" * 40), "model[org/a].weights_bytes": (1, 2)}
+    asked = {"server[0].argument[revision]": (None, "b" * 40)}
+    assert set(bundles({**pairs, **asked})) == {"argument:revision"}
+    other = {"server[0].argument[revision]": (None, "c" * 40)}
+    assert set(bundles({**pairs, **other})) == {"argument:revision", "model:org/a"}
+    renamed = {"server[0].argument[served_model_name]": ("x", "org/a")}
+    assert set(bundles({**pairs, **renamed})) == {"argument:served_model_name", "model:org/a"}
+
+
+def test_what_is_named_after_the_model_is_named_otherwise_with_it() -> None:
+    paths = [f"server[0].argument[{name}]" for name in ("model_path", "served_model_name", "tokenizer_path")]
+    assert set(bundles(dict.fromkeys(paths, ("/m/a", "/m/b")))) == {"argument:model_path"}
+    given = {**dict.fromkeys(paths[:2], ("/m/a", "/m/b")), paths[2]: ("/m/a", "/m/t")}
+    assert set(bundles(given)) == {"argument:model_path", "argument:tokenizer_path"}
+
+
 def test_a_limit_and_what_it_did_are_one_suspect() -> None:
     pairs = {"gpu[0].power_limit_watts": (700.0, 300.0), "during.gpu[0].sm_clock_median_mhz": (1980.0, 1200.0)}
     assert set(bundles(pairs)) == {"power_limit"}

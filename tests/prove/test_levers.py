@@ -357,6 +357,26 @@ def test_a_drafts_revision_by_its_option_where_both_are_at_hand(tmp_path: Path) 
     assert "revision aaaaaaaaaa of acme/eagle is not in the cache" in next(iter(manual.values())).reason
 
 
+def test_a_model_that_an_option_names_is_set_by_that_option_alone(tmp_path: Path) -> None:
+    argument = "server[0].argument[speculative_draft_model_path]"
+    values: list[dict[str, Json]] = []
+    for name in ("one", "two"):
+        (place := tmp_path / name).mkdir()
+        values.append({argument: str(place), f"model[{name}].path": str(place), f"model[{name}].config": {"a": name}})
+    fast, slow = sides(*values)
+    typed = [str(side.snapshot.values[argument]) for side in (fast, slow)]
+    fast, slow = (
+        replace(side, runs=(replace(side.runs[0], server=("sglang", "serve", "--speculative-draft-model-path", t)),))
+        for side, t in zip((fast, slow), typed)
+    )
+    switches, manual = made(tmp_path, fast, slow)
+    assert not manual
+    (switch,) = switches.values()
+    assert not switch.partly
+    ends = [end.options["speculative_draft_model_path"] for end in (switch.fast, switch.slow)]
+    assert ends == [("--speculative-draft-model-path", place) for place in typed]
+
+
 def test_a_directory_takes_no_revision(tmp_path: Path) -> None:
     """An engine that is given a directory loads what is in it, whatever revision is asked for."""
     (place := tmp_path / "eagle").mkdir()
