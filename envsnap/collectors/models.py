@@ -17,7 +17,7 @@ from envsnap.host import Host, value_of
 from envsnap.keys import At, Effect, Key, Kind, Lever, Type, path_of
 from envsnap.reading import Found, Json, Missing, Unavailable, Value, Why, attempt
 from envsnap.scope import Scope
-from envsnap.workers.tree import Process, of_interest
+from envsnap.workers.tree import SHELL, Group, of_interest
 
 METHOD = "files of model directories and of the Hugging Face cache; weights by name and size, unread"
 
@@ -66,7 +66,8 @@ _QUANTIZATIONS = ("hf_quant_config.json", "quantize_config.json", "quant_config.
 
 def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     """Yield the readings of the models that the user named, and of those that the processes of interest name."""
-    wanted = dict.fromkeys((*map(Asked, scope.models), *_of_processes(host, scope)))
+    groups = _groups(host, scope)
+    wanted = dict.fromkeys((*map(Asked, scope.models), *_named_by(host, groups)))
     environ = environ_of(host, scope)
     names: dict[str, str] = {}
     with cache.opened(host, scope, "models") as held:
@@ -79,26 +80,30 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
                 name = next(n for n in (model.name, asked.given, model.directory) if n not in names)
                 names[name] = model.directory
                 yield from _model(host, replace(model, name=name), held)
-    if not wanted and any(process.retitled for process in _processes(host, scope)):
-        raise Missing(Why.CLOBBERED, "titles cover the command lines that may name a model; name it with --model")
+    if not wanted and any(map(_is_covered, groups)):
+        raise Missing(Why.CLOBBERED, "a title covers the command line that may name a model; name it with --model")
 
 
-def _of_processes(host: Host, scope: Scope) -> Iterator[Asked]:
+def _groups(host: Host, scope: Scope) -> tuple[Group, ...]:
+    try:
+        return of_interest(host, scope)
+    except Missing:  # none is named, or none runs yet; the section of the processes says so
+        return ()
+
+
+def _named_by(host: Host, groups: Sequence[Group]) -> Iterator[Asked]:
     """The models on the command lines of the processes of interest, and of those that started them."""
-    for process in _processes(host, scope):
-        if process.retitled or not (named := named_in(process.argv)):
+    for process in (p for group in groups for p in (*group.members, *reversed(group.chain))):
+        if process.zombie or process.retitled or not (named := named_in(process.argv)):
             continue
         cwd = host.found([["link", f"/proc/{process.pid}/cwd"]])[0]
         start = str(cwd.value) if isinstance(cwd, Value) else ""
         yield from (Asked(one.model, one.revision, start) for one in named)
 
 
-def _processes(host: Host, scope: Scope) -> list[Process]:
-    try:
-        groups = of_interest(host, scope)
-    except Missing:  # none is named, or none runs yet; the section of the processes says so
-        return []
-    return [p for group in groups for p in (*group.members, *reversed(group.chain)) if not p.zombie]
+def _is_covered(group: Group) -> bool:
+    """Whether the program that started the others has written a title over its command line."""
+    return next((p for p in group.chain if not SHELL.match(p.program)), group.root).retitled
 
 
 def _model(host: Host, model: Model, held: Cache) -> Iterator[tuple[str, Found]]:

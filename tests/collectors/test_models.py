@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from subprocess import PIPE
@@ -309,14 +310,15 @@ def test_a_directory_has_no_revision_and_may_have_an_at_in_its_name(model: Path,
 
 def test_what_a_title_has_covered_is_unknown(model: Path, spawn: Spawn) -> None:
     pytest.importorskip("setproctitle")
-    program = f"import setproctitle; setproctitle.setproctitle('sglang::scheduler_TP0'); {WAITS}"
-    process = spawn([sys.executable, "-c", program, "--model-path", "/m"], stdin=PIPE, stdout=PIPE)
+    program = f"import setproctitle, os; setproctitle.setproctitle('engine'); print(os.getpid(), flush=True); {WAITS}"
+    shell = f"{shlex.join([sys.executable, '-c', program, '--model-path', '/m'])}; :"
+    process = spawn(["sh", "-c", shell], stdin=PIPE, stdout=PIPE)
     assert process.stdout is not None
-    assert process.stdout.readline()
-    found = section_of_titled(Scope(pids=(process.pid,)))
+    pid = int(process.stdout.readline())
+    found = section_of_titled(Scope(pids=(pid,), python=sys.executable))
     assert found.status == "unavailable"
-    assert "titles" in found.reason
-    assert section_of_titled(Scope(pids=(process.pid,), models=(str(model),))).complete
+    assert "title covers the command line" in found.reason
+    assert section_of_titled(Scope(pids=(pid,), models=(str(model),), python=sys.executable)).complete
 
 
 def section_of_titled(scope: Scope) -> Section:
