@@ -66,9 +66,9 @@ RULES = (
             "*hierarchical_cache hicache_* gpu_memory_utilization context_length max_model_len max_num_seqs "
             "num_gpu_blocks_override kv_cache_memory*", (Effect.MEMORY, Effect.WORKLOAD), 0.45),
     *_rules("tokenizer_mode", (Effect.PREFILL, Effect.HOST_LAUNCH, Effect.WORKLOAD), 0.4),
-    *_rules("schedule_* *scheduling* stream_interval batch_notify_size num_continuous_decode_steps sleep_on_idle "
-            "scheduler_recv_interval tokenizer_* detokenizer_* numa_node gc_threshold num_scheduler_steps",
-            (Effect.HOST_LAUNCH, Effect.WORKLOAD), 0.4),
+    *_rules("schedule_* *scheduling* tokenizer_*", (Effect.HOST_LAUNCH, Effect.WORKLOAD), 0.4),
+    *_rules("stream_interval batch_notify_size num_continuous_decode_steps sleep_on_idle scheduler_recv_interval "
+            "detokenizer_* numa_node gc_threshold num_scheduler_steps", (Effect.HOST_LAUNCH,), 0.4),
     *_rules("enable_lora* lora_* lora_config.* max_lora* *two_batch_overlap *single_batch_overlap disaggregation_mode",
             (Effect.COMPUTE, Effect.WORKLOAD), 0.4),
 )  # fmt: skip

@@ -49,6 +49,20 @@ def test_acceptance_that_hardly_fell_explains_nothing(then: float, now: float, s
     assert bool(list(terms(drafts, symptom, WEIGHTS))) is said
 
 
+@pytest.mark.parametrize(
+    ("argument", "acts"),
+    [("stream_interval", False), ("num_continuous_decode_steps", False), ("tokenizer_path", True),
+     ("speculative_algorithm", True)],
+)  # fmt: skip
+def test_how_tokens_are_sent_has_no_part_in_which_are_accepted(argument: str, acts: bool) -> None:
+    figures = {"accept_length": (2.7, 1.9), "step_time": (0.02, 0.02)}
+    symptom = Symptom(slowdown=0.35, terms={"accept_length": 0.35, "step_time": 0.0}, figures=figures)
+    suspect = candidate(f"argument:{argument}", [change(f"server[0].argument[{argument}]", "1", "2")])
+    (said,) = terms(suspect, symptom, WEIGHTS)
+    assert (said.weight > 0) is acts
+    assert "Acceptance went from 2.7 to 1.9" in said.text
+
+
 @pytest.mark.parametrize(("step", "said"), [(0.0, False), (math.log(1.3), True)])
 def test_kernels_take_longer_only_where_a_step_does(step: float, said: bool) -> None:
     under_load = {"during.gpu[0].power_median_watts": 300.0, "during.gpu[0].utilization_median_percent": 95.0,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from envsnap.reading import Json
+from envsnap.runs.verdict import Outcome
 from tests.benchmarks.planted.judge import METRIC, Drawn, Row
 from tests.engine.plants import CPU, PLANTS, Plant
 
@@ -83,7 +84,11 @@ def _line(board: Board, plant: Plant) -> str:
     shown = "–" if row.shown is None else _yes(row.shown)
     place = "–" if row.position is None else f"{row.position:g}"
     judged = f"{row.answered:6.0%} {row.first_three:5.0%} {place:>5} {row.probability:6.2f} {_search(found)}"
-    return f"{plant.id:18} {row.n:2}  {interval:24} {row.verdict:9} {_yes(row.right):5} {shown:4} {judged}"
+    beside = "" if row.cause else "".join(f"; {n} {v}" for n, v in row.others.items() if v.endswith(_DIFFERENT))
+    return f"{plant.id:18} {row.n:2}  {interval:24} {row.verdict:9} {_yes(row.right):5} {shown:4} {judged}{beside}"
+
+
+_DIFFERENT = Outcome.DIFFERENT.value
 
 
 def _edge(value: float | None) -> str:
