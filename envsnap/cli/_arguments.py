@@ -69,20 +69,20 @@ def add_capture(parser: argparse.ArgumentParser) -> None:
     add_via(parser)
 
 
-def add_via(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Add what names other machines; returns the group of help that it stands in."""
+def add_via(parser: argparse.ArgumentParser) -> None:
+    """Add what names other machines."""
     elsewhere = parser.add_argument_group("other machines", VIA_TEXT)
     elsewhere.add_argument("--via", action="append", default=[], metavar="PREFIX", help="read the machine behind it")
-    return elsewhere
 
 
 def add_live_side(parser: argparse.ArgumentParser) -> None:
     """Add what a verb takes that reads snapshots, and captures where `--via`, `--pid` or `--match` is given."""
-    group = add_via(parser)
-    group.add_argument("--pid", type=int, action="append", default=[], metavar="N", help="root of a process tree, now")
-    group.add_argument("--match", action="append", default=[], metavar="RE", help="processes by title, now")
+    group = parser.add_argument_group("a side captured now", "--pid, --match or --via stand for a snapshot.")
+    group.add_argument("--pid", type=int, action="append", default=[], metavar="N", help="root of a process tree")
+    group.add_argument("--match", action="append", default=[], metavar="RE", help="processes by title or command line")
     group.add_argument("--python", default="", metavar="EXE", help="interpreter whose packages matter")
     group.add_argument("--deadline", type=float, default=10.0, metavar="S", help="seconds at most (default: 10)")
+    add_via(parser)
     parser.set_defaults(
         repo=[], model=[], nccl_log=[], server=[], api_key_file="", records="", no_cache=False, reveal=[], redact=[]
     )
