@@ -25,7 +25,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
 _PROGRAM = re.compile(r"(?:.*/)?(?:python[0-9.]*|sglang|vllm)\Z")
 _WRAPPERS = {"env", "exec", "nice", "nohup", "setsid", "stdbuf", "time"}
 _DRAFTS = {"--speculative-draft-model-path", "--speculative-draft-model", "--speculative-model",
-           "--speculative-config", "-sc"}  # fmt: skip
+           "--speculative-config.model", "--speculative-config", "-sc"}  # fmt: skip
 
 
 class NoCommand(Exception):
@@ -104,14 +104,24 @@ class Wanted:
         return tuple(dict.fromkeys(f"{n.model}@{n.revision}" if n.revision else n.model for n in self._models))
 
     @property
+    def model_named(self) -> Named | None:
+        """The model that it serves, with the option and the revision."""
+        return next((n for n in self._models if n.option not in _DRAFTS and "token" not in n.option), None)
+
+    @property
+    def draft_named(self) -> Named | None:
+        """The draft model of speculative decoding, with the option and the revision."""
+        return next((n for n in self._models if n.option in _DRAFTS), None)
+
+    @property
     def model(self) -> str:
         """The model that it serves."""
-        return next((n.model for n in self._models if n.option not in _DRAFTS and "token" not in n.option), "")
+        return self.model_named.model if self.model_named else ""
 
     @property
     def draft(self) -> str:
         """The draft model of speculative decoding."""
-        return next((n.model for n in self._models if n.option in _DRAFTS), "")
+        return self.draft_named.model if self.draft_named else ""
 
     @property
     def algorithm(self) -> str:

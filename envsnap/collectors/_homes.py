@@ -47,18 +47,18 @@ def expanded(host: Host, path: str, environ: Mapping[str, str], cwd: str = "") -
     return posixpath.normpath(path)
 
 
-def placed(host: Host, environ: Mapping[str, str], variables: Mapping[str, str], default: str) -> Place:
+def placed(host: Host, environ: Mapping[str, str], variables: Mapping[str, str], default: str, cwd: str = "") -> Place:
     """Where the first variable that is set puts something, else the default place.
 
     `variables` maps a name to what is appended to its value. Raises: Missing where only a home would tell.
     """
     for name, below in variables.items():
         if environ.get(name):
-            return Place(posixpath.join(expanded(host, environ[name], environ), below).rstrip("/"), name)
-    return Place(expanded(host, default, environ))
+            return Place(posixpath.join(expanded(host, environ[name], environ, cwd), below).rstrip("/"), name)
+    return Place(expanded(host, default, environ, cwd))
 
 
-def hub(host: Host, environ: Mapping[str, str]) -> Place:
+def hub(host: Host, environ: Mapping[str, str], cwd: str = "") -> Place:
     """Where Hugging Face models are kept."""
     variables = {"HF_HUB_CACHE": "", "HUGGINGFACE_HUB_CACHE": "", "HF_HOME": "hub", "XDG_CACHE_HOME": "huggingface/hub"}
-    return placed(host, environ, variables, "~/.cache/huggingface/hub")
+    return placed(host, environ, variables, "~/.cache/huggingface/hub", cwd)

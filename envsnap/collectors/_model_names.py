@@ -10,16 +10,20 @@ from typing import NamedTuple
 from envsnap.reading import Json
 
 REVISIONS = {
-    "--model-path": "--revision",
-    "--model": "--revision",
-    "serve": "--revision",
-    "--speculative-draft-model-path": "--speculative-draft-model-revision",
-    "--speculative-draft-model": "--speculative-draft-model-revision",
-    "--speculative-model": "--speculative-draft-model-revision",
-    "--tokenizer-path": "--revision",
-    "--tokenizer": "--tokenizer-revision",
+    "--model-path": ("--revision",),
+    "--model": ("--revision",),
+    "serve": ("--revision",),
+    "--speculative-draft-model-path": ("--speculative-draft-model-revision",),
+    "--speculative-draft-model": ("--speculative-draft-model-revision",),
+    "--speculative-model": ("--speculative-draft-model-revision",),
+    "--speculative-config.model": ("--speculative-config.revision",),
+    "--tokenizer-path": ("--revision",),
+    "--tokenizer": ("--tokenizer-revision", "--revision"),
 }
-"""Options that name a model -> those that say which of its revisions. `serve` stands before vLLM's model."""
+"""Options that name a model -> those that say which of its revisions, the first that is given. `serve` stands before
+vLLM's model."""
+_NOT_MODELS = ("ngram", "[ngram]", "suffix")
+"""What vLLM takes for a draft model where it drafts without one."""
 _JSON_OPTIONS = {"--speculative-config", "-sc"}
 _ENGINE = re.compile(r"(^|[/.])(vllm|sglang)(\.|\Z)")
 
@@ -37,19 +41,21 @@ def named_in(argv: Sequence[str]) -> list[Named]:
 
     Knows the options of SGLang and vLLM in both their spellings, `serve MODEL`, and vLLM's speculative JSON.
     """
-    words = list(_words(argv))
-    revisions = {option: value for option, value in words if option in REVISIONS.values() and _is_value(value)}
-    named: dict[Named, None] = {}
-    for option, value in words:
+    words = {
+        option: value for option, value in _words(argv) if _is_value(value)
+    }  # of an option's values the last counts
+    named = []
+    for option, value in words.items():
         if option in REVISIONS:
-            found = Named(option, value, revisions.get(REVISIONS[option], ""))
+            revision = next((words[asked] for asked in REVISIONS[option] if asked in words), "")
+            found = Named(option, value, revision)
         elif option in _JSON_OPTIONS:
             found = _speculative(option, value)
         else:
             continue
-        if _is_value(found.model):
-            named.setdefault(found)
-    return list(named)
+        if _is_value(found.model) and found.model not in _NOT_MODELS:
+            named.append(found)
+    return named
 
 
 def _words(argv: Sequence[str]) -> Iterator[tuple[str, str]]:

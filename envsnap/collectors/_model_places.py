@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from envsnap.collectors._homes import expanded, hub
 from envsnap.host import Host
-from envsnap.reading import Missing, Value, Why
+from envsnap.reading import Missing, Value, Why, attempt
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?\Z")
 _IN_HUB = re.compile(r"/models--([^/]+)/snapshots/([^/]+)\Z")
@@ -17,39 +17,50 @@ _IN_HUB = re.compile(r"/models--([^/]+)/snapshots/([^/]+)\Z")
 
 @dataclass(frozen=True)
 class Model:
-    """A model that was found: how it is called in paths, its directory, and its commit on the hub if one is known."""
+    """A model that was found: how it is called in paths, where it is, and its commit on the hub if one is known.
+
+    Of one that is a single file `file_bytes` is its size; else `place` is a directory.
+    """
 
     name: str
-    directory: str
+    place: str
     revision: str = ""
+    file_bytes: int | None = None
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A model as somebody asks for it. `given` is a directory, or a name on the hub: NAME, or NAME@REVISION."""
+    """A model as somebody asks for it: a directory, a file, or a name on the hub."""
 
     given: str
     revision: str = ""
-    """A branch, tag or commit on the hub; empty: main. A directory has none."""
-    cwd: str = ""
-    """Where a relative path starts; empty: envsnap's own working directory."""
+    """A branch, tag or commit on the hub; empty: main. What is no name on the hub has none."""
 
 
-def located(host: Host, asked: Asked, environ: Mapping[str, str]) -> Model:
-    """A directory, as the engines try first, else the hub's cache. Raises: Missing."""
-    given = asked.given
+@dataclass(frozen=True)
+class Standpoint:
+    """Who asks: the working directory, where relative paths begin, and the environment, which says where the hub is."""
+
+    cwd: str
+    environ: Mapping[str, str]
+
+
+def located(host: Host, asked: Asked, standpoint: Standpoint) -> Model:
+    """A directory or file, as the engines try first, else the hub's cache. Raises: Missing."""
+    given, environ, cwd = asked.given, standpoint.environ, standpoint.cwd
     if not given:
         raise Missing(Why.ABSENT, "an empty name")
-    path = expanded(host, given, environ, asked.cwd)
+    if "://" in given:
+        raise Missing(Why.NOT_SUPPORTED, "an address, from which the engine loads it by itself")
+    path = expanded(host, given, environ, cwd)
     stat = host.found([["stat", path]])[0]
     if isinstance(stat, Value) and stat.value["type"] == "dir":
         return _in_directory(host, path)
-    name, at, revision = given.rpartition("@")
-    if at and not asked.revision:
-        return located(host, Asked(name, revision, asked.cwd), environ)
+    if isinstance(stat, Value) and stat.value["type"] == "file":
+        return Model(posixpath.basename(path), path, file_bytes=stat.value["size"])
     if not _HUB_NAME.match(given):
         raise Missing(Why.ABSENT, f"no directory {path}")
-    place = hub(host, environ).path
+    place = hub(host, environ, cwd).path
     folder = f"{place}/models--{given.replace('/', '--')}"
     wanted = asked.revision or "main"
     ref, snapshots = host.found([["read", f"{folder}/refs/{wanted}", 4096], ["list", f"{folder}/snapshots"]])
@@ -66,8 +77,9 @@ def located(host: Host, asked: Asked, environ: Mapping[str, str]) -> Model:
 
 def _in_directory(host: Host, path: str) -> Model:
     """A directory goes by its last name, unless it is one of the hub's; what downloaded it may have left a note."""
-    if match := _IN_HUB.search(path):
+    resolved = attempt(host.realpath, path)
+    if match := _IN_HUB.search(path) or _IN_HUB.search(str(resolved.value) if isinstance(resolved, Value) else ""):
         return Model(match.group(1).replace("--", "/", 1), path, match.group(2))
     note = host.found([["read", f"{path}/.cache/huggingface/download/config.json.metadata", 4096]])[0]
     revision = str(note.value).split("\n", 1)[0].strip() if isinstance(note, Value) else ""
-    return Model(posixpath.basename(path), path, revision)
+    return Model(posixpath.basename(path) or path, path, revision)

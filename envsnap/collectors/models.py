@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,12 +14,13 @@ from envsnap import cache
 from envsnap.cache import Cache
 from envsnap.collectors._interpreter import environ_of
 from envsnap.collectors._model_names import named_in
-from envsnap.collectors._model_places import Asked, Model, located
+from envsnap.collectors._model_places import Asked, Model, Standpoint, located
 from envsnap.host import Host, value_of
 from envsnap.keys import At, Effect, Key, Kind, Lever, Type, path_of
 from envsnap.reading import Found, Json, Missing, Unavailable, Value, Why, attempt
 from envsnap.scope import Scope
-from envsnap.workers.tree import SHELL, Group, of_interest
+from envsnap.workers import exec_env
+from envsnap.workers.tree import SHELL, Group, Process, of_interest, table
 
 METHOD = "files of model directories and of the Hugging Face cache; weights by name and size, unread"
 
@@ -67,38 +70,73 @@ _QUANTIZATIONS = ("hf_quant_config.json", "quantize_config.json", "quant_config.
 def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     """Yield the readings of the models that the user named, and of those that the processes of interest name."""
     groups = _groups(host, scope)
-    wanted = dict.fromkeys((*map(Asked, scope.models), *_named_by(host, groups)))
-    environ = environ_of(host, scope)
+    wanted = [*_named_by_user(host, scope), *_named_by_processes(host, groups)]
     names: dict[str, str] = {}
+    missing: dict[str, Found] = {}
     with cache.opened(host, scope, "models") as held:
-        for asked in wanted:
-            found = attempt(located, host, asked, environ)
+        for asked, standpoint in wanted:
+            found = attempt(located, host, asked, standpoint) if isinstance(standpoint, Standpoint) else standpoint
+            typed = f"{asked.given}@{asked.revision}" if asked.revision else asked.given
             if not isinstance(found, Value):
-                yield path_of("model[]", asked.given), found
-            elif (model := found.value).directory not in names.values():
+                missing.setdefault(typed, found)
+            elif (model := found.value).place not in names.values():
                 # NOTE: two directories may have one name, and one name two revisions.
-                name = next(n for n in (model.name, asked.given, model.directory) if n not in names)
-                names[name] = model.directory
+                name = next(n for n in (model.name, typed, model.place) if n not in names)
+                names[name] = model.place
                 yield from _model(host, replace(model, name=name), held)
+    for typed, found in missing.items():
+        yield path_of("model[]", f"{typed}, of another process" if typed in names else typed), found
     if not wanted and any(map(_is_covered, groups)):
         raise Missing(Why.CLOBBERED, "a title covers the command line that may name a model; name it with --model")
 
 
+def _named_by_user(host: Host, scope: Scope) -> Iterator[tuple[Asked, Standpoint]]:
+    """As the processes of interest would find them, since they load them; NAME@REVISION unless a file is called so."""
+    if not scope.models:
+        return
+    theirs = attempt(environ_of, host, scope)
+    standpoint = Standpoint(str(host.self()["cwd"]), theirs.value if isinstance(theirs, Value) else host.environ())
+    for given in scope.models:
+        name, _, revision = given.rpartition("@")
+        whole = not name or not revision or "://" in given
+        if whole or isinstance(attempt(located, host, Asked(given), standpoint), Value):
+            yield Asked(given), standpoint
+        else:
+            yield Asked(name, revision), standpoint
+
+
 def _groups(host: Host, scope: Scope) -> tuple[Group, ...]:
+    """Raises: Missing where processes are named and cannot be listed."""
+    if not scope.pids and not scope.match:
+        return ()
+    table(host)
     try:
         return of_interest(host, scope)
-    except Missing:  # none is named, or none runs yet; the section of the processes says so
+    except Missing:  # none runs yet; the section of the processes says so
         return ()
 
 
-def _named_by(host: Host, groups: Sequence[Group]) -> Iterator[Asked]:
+def _named_by_processes(host: Host, groups: Sequence[Group]) -> Iterator[tuple[Asked, Standpoint | Unavailable]]:
     """The models on the command lines of the processes of interest, and of those that started them."""
     for process in (p for group in groups for p in (*group.members, *reversed(group.chain))):
         if process.zombie or process.retitled or not (named := named_in(process.argv)):
             continue
-        cwd = host.found([["link", f"/proc/{process.pid}/cwd"]])[0]
-        start = str(cwd.value) if isinstance(cwd, Value) else ""
-        yield from (Asked(one.model, one.revision, start) for one in named)
+        standpoint = _standpoint(host, process)
+        yield from ((Asked(one.model, one.revision), standpoint) for one in named)
+
+
+def _standpoint(host: Host, process: Process) -> Standpoint | Unavailable:
+    """From where a process sees its files: by its own directory, environment and mounts."""
+    proc = f"/proc/{process.pid}"
+    cwd, theirs, ours = host.found([["link", f"{proc}/cwd"], ["link", f"{proc}/ns/mnt"], ["link", "/proc/self/ns/mnt"]])
+    environ = exec_env.read_all(host, [process])[process.pid]
+    unread = next((f for f in (cwd, theirs, environ) if isinstance(f, Unavailable)), None)
+    if unread:
+        return Unavailable(unread.why, "which files its process sees cannot be read; name it with --model")
+    if isinstance(ours, Value) and theirs != ours:
+        return Unavailable(Why.NOT_SUPPORTED, "its process is in another mount namespace; capture inside it")
+    assert not isinstance(environ, Unavailable)
+    return Standpoint(str(value_of(cwd)), environ)
 
 
 def _is_covered(group: Group) -> bool:
@@ -108,23 +146,27 @@ def _is_covered(group: Group) -> bool:
 
 def _model(host: Host, model: Model, held: Cache) -> Iterator[tuple[str, Found]]:
     base = path_of("model[]", model.name)
-    yield f"{base}.path", Value(model.directory)
+    yield f"{base}.path", Value(model.place)
     if model.revision:
         yield f"{base}.revision", Value(model.revision)
-    listed = attempt(host.listdir, model.directory)
+    if model.file_bytes is not None:
+        yield f"{base}.weights", Value({posixpath.basename(model.place): model.file_bytes})
+        yield f"{base}.weights_bytes", Value(model.file_bytes)
+        return
+    listed = attempt(host.listdir, model.place)
     if not isinstance(listed, Value):
         yield base, listed
         return
     names = listed.value
-    texts = host.found([["read", f"{model.directory}/{name}", CONFIG_BYTES] for name in names if name in _CONFIGS])
+    texts = host.found([["read", f"{model.place}/{name}", CONFIG_BYTES] for name in names if name in _CONFIGS])
     texts_by_name = dict(zip([name for name in names if name in _CONFIGS], texts))
     for name, found in texts_by_name.items():
         if key := _CONFIGS[name]:
             yield f"{base}.{key}", attempt(_object, found, name)
     yield from _template(base, texts_by_name)
-    yield from _weights(host, base, model.directory, [name for name in names if name.endswith(_WEIGHTS)])
+    yield from _weights(host, base, model.place, [name for name in names if name.endswith(_WEIGHTS)])
     small = [name for name in names if _SMALL.fullmatch(name) or name in _INDEXES]
-    for name, found in zip(small, _hashes(host, [f"{model.directory}/{name}" for name in small], held)):
+    for name, found in zip(small, _hashes(host, [f"{model.place}/{name}" for name in small], held)):
         yield f"{base}.index_sha256" if name in _INDEXES else path_of("model[].file[].sha256", model.name, name), found
 
 
@@ -141,7 +183,7 @@ def _object(found: Found, name: str) -> dict[str, Json]:
     """A JSON object of bounded depth. Raises: Missing."""
     try:
         # NOTE: configurations do hold Infinity, which is no JSON; as text it stays what it is.
-        value = json.loads(value_of(found), parse_constant=str)
+        value = json.loads(value_of(found), parse_constant=str, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise Missing(Why.NOT_SUPPORTED, f"{name} is not JSON") from error
     if not isinstance(value, dict):
@@ -149,6 +191,11 @@ def _object(found: Found, name: str) -> dict[str, Json]:
     if not _is_shallow(value, MAX_DEPTH):
         raise Missing(Why.TOO_LARGE, f"{name} is nested deeper than {MAX_DEPTH} levels")
     return value
+
+
+def _finite(text: str) -> float | str:
+    number = float(text)
+    return number if math.isfinite(number) else text
 
 
 def _is_shallow(value: Json, depth: int) -> bool:
@@ -175,7 +222,8 @@ def _template(base: str, texts: Mapping[str, Found]) -> Iterator[tuple[str, Foun
 
 def _weights(host: Host, base: str, directory: str, names: Sequence[str]) -> Iterator[tuple[str, Found]]:
     stats = host.found([["stat", f"{directory}/{name}"] for name in names[:MAX_WEIGHTS]])
-    sizes = {name: stat.value["size"] for name, stat in zip(names, stats) if isinstance(stat, Value)}
+    files = ((n, s.value) for n, s in zip(names, stats) if isinstance(s, Value))
+    sizes = {name: stat["size"] for name, stat in files if stat["type"] == "file"}
     if not names:
         return
     if len(sizes) < len(names):

@@ -202,5 +202,5 @@ def _revision_option(name: str, side: Side) -> str:
     words = [word for held in _typed(side).values() for word in held]
     for option, given, _ in named_in(words):
         if option in REVISIONS and given.rstrip("/").endswith(name):
-            return REVISIONS[option].lstrip("-").replace("-", "_")
+            return REVISIONS[option][0].lstrip("-").replace("-", "_")
     return ""

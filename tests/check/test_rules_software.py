@@ -19,6 +19,12 @@ LLAMA = {"architectures": ["LlamaForCausalLM"], "vocab_size": 128256, "hidden_si
 HEAD = {"model[head].path": "/m/head", "model[meta/model].path": "/hub/model", "model[meta/model].config": LLAMA}
 BROKEN = Unavailable(Why.ABSENT, "2 weight files cannot be looked at, a.safetensors first")
 
+ONE = {"model[meta/model].path": "/hub/1", "model[meta/model].revision": "1" * 40, "model[meta/model].weights_bytes": 5}
+TWO = {**ONE, "model[meta/model@2222222].path": "/hub/2", "model[meta/model@2222222].revision": "2" * 40,
+       "model[meta/model@2222222].weights_bytes": 5}  # fmt: skip
+SELF = (f"{SGLANG} --speculative-algorithm NEXTN --speculative-draft-model-path meta/model "
+        "--revision {}")  # fmt: skip
+
 
 def head(**config: object) -> dict[str, object]:
     return {**HEAD, "model[head].config": {"architectures": ["LlamaForCausalLMEagle3"], **config}}
@@ -94,6 +100,27 @@ CASES = [
           "is aaaaaaaaaaaa on this disk", command=f"{SGLANG} --revision bbbbbbbb"),
     silent("model_revision", {"model[meta/model].path": "/h", "model[meta/model].revision": "abcdef0123"}, "by prefix",
            f"{SGLANG} --revision abcdef0"),
+    warns("model_files", ONE, "meta/model is not on this disk in its revision 2222222", command=SELF.format("2222222"),
+          unavailable={"model[meta/model@2222222]": BROKEN}),
+    silent("model_files", TWO, "both revisions are here", SELF.format("2222222")),
+    warns("model_files", {"model[model].path": "/other/model", "model[model].weights_bytes": 5},
+          "meta/model is not on this disk", command=SGLANG),
+    silent("model_files", {"model[model].path": "/home/me/meta/model", "model[model].weights_bytes": 5},
+           "a directory below this one", SGLANG),
+    silent("model_files", {}, "loaded from elsewhere", "python -m sglang.launch_server --model-path s3://bucket/m"),
+    warns("model_revision", ONE, "is 111111111111 on this disk", command=SELF.format("2222222")),
+    silent("model_revision", TWO, "the draft's is beside the model's", SELF.format("2222222")),
+    silent("model_revision", {**TWO, "model[meta/model].revision": "3" * 40}, "of both, and both are here",
+           f"{SELF.format('2222222')} --speculative-draft-model-revision 3333333"),
+    warns("model_revision", ONE, "is 111111111111 on this disk",
+          command="vllm serve a --speculative-config='{\"model\": \"meta/model\", \"revision\": \"2222222\"}'"),
+    silent("model_revision", ONE, "vLLM's tokenizer is of the model's",
+           "vllm serve meta/model --tokenizer meta/model --revision 1111111"),
+    fires("draft_mismatch", {**TWO, "model[meta/model].config": LLAMA, "model[meta/model@2222222].config": LLAMA | {
+        "vocab_size": 7}}, "vocabulary of 7, the model has 128,256",
+          command=f"{SGLANG} --speculative-algorithm EAGLE --speculative-draft-model-path meta/model "
+                  "--speculative-draft-model-revision 2222222"),
+    silent("draft_mismatch", head(architectures=5), "no list of architectures", EAGLE),
     apart("model_revision", {"model[meta/model].path": "/h", "model[meta/model].revision": "aa"}, "a branch",
           f"{SGLANG} --revision main"),
     fires("debug_variables", {"env[CUDA_LAUNCH_BLOCKING]": "1"}, "CUDA_LAUNCH_BLOCKING=1: every launch waits"),

@@ -18,7 +18,7 @@ from envsnap.capture import capture
 from envsnap.collectors import models
 from envsnap.collectors._model_names import Named, named_in
 from envsnap.host import LiveHost
-from envsnap.keys import instances_of
+from envsnap.keys import instances_of, path_of
 from envsnap.reading import Unavailable, Why
 from envsnap.scope import Scope
 from envsnap.snapshot import Section, load
@@ -191,11 +191,12 @@ def test_a_bad_configuration_costs_itself_alone(model: Path, text: str, why: Why
 
 
 def test_infinity_in_a_configuration_survives_the_file(model: Path, tmp_path: Path) -> None:
-    write(model / "config.json", '{"time_step_limit": [0.0, Infinity], "x": NaN}')
+    write(model / "config.json", '{"time_step_limit": [0.0, Infinity], "x": NaN, "y": 1e999}')
     write_snapshot(capture(Scope(models=(str(model),), cache=False), LiveHost(), only=["models"]), tmp_path / "s.json")
     assert load(tmp_path / "s.json").values["model[kimi-draft].config"] == {
         "time_step_limit": [0.0, "Infinity"],
         "x": "NaN",
+        "y": "1e999",
     }
 
 
@@ -286,9 +287,99 @@ def test_a_server_with_a_pinned_revision_runs_that_one(tmp_path: Path, spawn: Sp
         pid = running(spawn, "--model-path", "org/name", "--revision", revision, env=environment)
         assert of_process(pid).values["model[org/name].revision"] == "f" * 40
     pid = running(spawn, "--model-path", "org/name", "--revision", "e" * 40, env=environment)
-    assert f"not revision {'e' * 40}" in of_process(pid).unavailable["model[org/name]"].detail
+    assert f"not revision {'e' * 40}" in of_process(pid).unavailable[f"model[org/name@{'e' * 40}]"].detail
     pid = running(spawn, "--model-path", "org/name", env=environment)
     assert of_process(pid).values["model[org/name].revision"] == REVISION
+
+
+def test_each_process_finds_its_models_where_its_own_environment_says(tmp_path: Path, spawn: Spawn) -> None:
+    pids = []
+    for place, revision in (("one", REVISION), ("two", "f" * 40)):
+        hub(tmp_path / place, "org/name", revision, revision)
+        # A relative place, which counts from where the process stands.
+        environment = {**os.environ, "HF_HUB_CACHE": place}
+        pids.append(running(spawn, "--model-path", "org/name", cwd=tmp_path, env=environment))
+    scope = Scope(pids=tuple(pids), cache=False, python=sys.executable)
+    found = section_of("models", scope).values
+    assert {v for path, v in found.items() if path.endswith(".revision")} == {REVISION, "f" * 40}
+    assert found["model[org/name].revision"] == REVISION
+
+
+@pytest.mark.parametrize("what", ["environ", "cwd", "ns/mnt"])
+def test_a_process_that_may_not_be_looked_into_has_no_model_by_guess(model: Path, spawn: Spawn, what: str) -> None:
+    """Its directory, its environment and its mounts say which files it means: none of them is taken from here."""
+
+    class Denies(LiveHost):
+        def ask(self, requests: Any) -> Any:
+            answers = super().ask(requests)
+            hidden = [any(str(part) == f"/proc/{pid}/{what}" for part in r) for r in requests]
+            return [["missing", "denied", "Permission denied"] if no else a for no, a in zip(hidden, answers)]
+
+    pid = running(spawn, "--model-path", model, cwd=model.parent)
+    found = section_of("models", Scope(pids=(pid,), cache=False), Denies())
+    assert not found.values
+    assert found.unavailable[f"model[{model}]"].why is Why.DENIED
+    named = section_of("models", Scope(pids=(pid,), models=(str(model),), cache=False), Denies())
+    assert named.values["model[kimi-draft].config"] == CONFIG
+
+
+def test_files_of_another_mount_namespace_are_not_read_from_here(model: Path, spawn: Spawn) -> None:
+    class Elsewhere(LiveHost):
+        def ask(self, requests: Any) -> Any:
+            moved = [["ok", "mnt:[1]"] if r == ["link", f"/proc/{inside}/ns/mnt"] else None for r in requests]
+            return [new or a for new, a in zip(moved, super().ask(requests))]
+
+    outside = running(spawn, "--model-path", model)
+    inside = running(spawn, "--model-path", model.name, cwd=model.parent)
+    for pids in ((outside, inside), (inside, outside)):
+        found = section_of("models", Scope(pids=pids, cache=False), Elsewhere())
+        assert found.values["model[kimi-draft].config"] == CONFIG
+        place = path_of("model[]", "kimi-draft, of another process")
+        assert "mount namespace" in found.unavailable[place].detail
+
+
+def test_processes_that_cannot_be_listed_leave_the_models_unknown() -> None:
+    found = capture(Scope(pids=(1,)), FakeHost(), only=["models"]).sections["models"]
+    assert found.status == "unavailable"
+    assert not found.complete
+
+
+@pytest.mark.parametrize("given", ["https://user:hunter2pass@host/x", "s3://AKIA:hunter2pass@bucket/m"])
+def test_an_address_is_no_path_and_keeps_no_password(spawn: Spawn, tmp_path: Path, given: str) -> None:
+    pid = running(spawn, "--model-path", given, cwd=tmp_path)
+    write_snapshot(capture(Scope(pids=(pid,), models=(given,), cache=False), only=["models"]), tmp_path / "s.json")
+    text = (tmp_path / "s.json").read_text()
+    assert "hunter2" not in text
+    assert "from which the engine loads it by itself" in text
+
+
+def test_a_model_that_is_one_file(tmp_path: Path) -> None:
+    write(tmp_path / "tiny.gguf", "12345")
+    found = section(str(tmp_path / "tiny.gguf")).values
+    assert found["model[tiny.gguf].path"] == str(tmp_path / "tiny.gguf")
+    assert found["model[tiny.gguf].weights"] == {"tiny.gguf": 5}
+    assert found["model[tiny.gguf].weights_bytes"] == 5
+
+
+def test_a_link_to_a_snapshot_keeps_its_revision(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(hub(tmp_path, "org/name"))
+    found = section(str(tmp_path / "link")).values
+    assert found["model[org/name].revision"] == REVISION
+    assert found["model[org/name].path"] == str(tmp_path / "link")
+
+
+@pytest.mark.parametrize("given", ["a" + "@" * 5000, "@", "@x", "/"])
+def test_odd_names_are_no_trouble(given: str, tmp_path: Path) -> None:
+    taken = capture(Scope(models=(given,), cache=False), only=["models"])
+    write_snapshot(taken, tmp_path / "s.json")
+    found = load(tmp_path / "s.json").sections["models"]
+    assert not found.errors
+    assert found.values.get("model[/].path", given) == given
+
+
+def test_what_is_no_file_is_no_weight(model: Path) -> None:
+    os.mkfifo(model / "model-00003-of-00003.safetensors")
+    assert "model[kimi-draft].weights_bytes" in section(str(model)).unavailable
 
 
 def test_two_revisions_of_one_name_stand_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,7 +458,8 @@ def test_the_empty_machine_has_no_model() -> None:
         ("x --model --tp 8", []),
         ("x --model=", []),
         ("x --model-loader-extra-config y --modelx z", []),
-        ("x --model a --model a", [("--model", "a")]),
+        ("x --model a --model b", [("--model", "b")]),
+        ("vllm serve a --speculative-model [ngram]", [("serve", "a")]),
         ("", []),
     ],
 )
@@ -381,7 +473,8 @@ def test_models_that_a_command_line_names(command: str, named: list[tuple[str, s
         ("sglang serve --model-path a --revision r --speculative-draft-model-path d", ["r", ""]),
         ("sglang serve --model a --speculative_draft_model_revision=s --speculative-draft-model-path d", ["", "s"]),
         ("vllm serve a --revision r --tokenizer t --tokenizer-revision u", ["r", "u"]),
-        ("vllm serve a --tokenizer t --revision r", ["r", ""]),
+        ("vllm serve a --tokenizer t --revision r", ["r", "r"]),
+        ("vllm serve a --speculative-config.model d --speculative-config.revision r", ["", "r"]),
         ("sglang serve --model-path a --tokenizer-path t --revision r", ["r", "r"]),
         ("vllm serve a --revision --port 80", [""]),
     ],

@@ -16,7 +16,7 @@ from envsnap.reading import Json
 CODE = "draft_mismatch"
 SEVERITY = ERROR
 NEEDS = ("model[].config",)
-USES = ("model[].path",)
+USES = ("model[].path", "model[].revision")
 
 
 def judge(facts: Facts) -> Iterable[Problem]:
@@ -24,12 +24,13 @@ def judge(facts: Facts) -> Iterable[Problem]:
     wanted = facts.wanted
     if not wanted.algorithm:
         raise NotApplicable("no command asks for speculative decoding")
-    if not wanted.draft:
+    if not wanted.draft_named:
         raise NotApplicable(f"{wanted.algorithm} here needs no draft model")
-    path, draft = config_of(facts, wanted.draft)
+    path, draft = config_of(facts, wanted.draft, wanted.draft_named.revision)
     if draft is None:
         raise NotApplicable(f"the configuration of {wanted.draft} is not on this disk")
-    names = [str(name) for name in draft.get("architectures") or ()]
+    architectures = draft.get("architectures")
+    names = [str(name) for name in architectures] if isinstance(architectures, list) else []
     eagle3 = any("eagle3" in name.lower().replace("-", "").replace("_", "") for name in names)
     if eagle3 and wanted.algorithm in ("EAGLE", "EAGLE2", "NEXTN"):
         yield Problem(f"the draft {wanted.draft} is an EAGLE-3 head ({names[0]}), under {wanted.algorithm}", (path,),
@@ -37,7 +38,7 @@ def judge(facts: Facts) -> Iterable[Problem]:
     if wanted.algorithm == "EAGLE3" and names and not eagle3 and "eagle" not in " ".join(names).lower():
         yield Problem(f"the draft {wanted.draft} does not call itself an EAGLE-3 head ({names[0]})", (path,),
                       severity=WARNING)  # fmt: skip
-    _, model = config_of(facts, wanted.model)
+    _, model = config_of(facts, wanted.model, wanted.model_named.revision) if wanted.model_named else ("", None)
     if model is not None:
         yield from _sizes(wanted.draft, draft, model, path)
 

@@ -9,32 +9,40 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from envsnap.check.facts import ERROR, WARNING, Facts, NotApplicable, Problem
-from envsnap.check.rules._models import instance_of
+from envsnap.check.rules._models import instance_of, is_missing
 from envsnap.keys import path_of
 from envsnap.reading import Unavailable, Why
 
 CODE = "model_files"
 SEVERITY = ERROR
 NEEDS = ("model[].path",)
-USES = ("model[].weights_bytes", "model[].config")
+USES = ("model[].revision", "model[].weights_bytes", "model[].config")
 ABSENCE_IS_JUDGED = True
 
 
 def judge(facts: Facts) -> Iterable[Problem]:
     """Yield what is wrong."""
-    models = [m for m in (facts.wanted.model, facts.wanted.draft) if m]
+    models = [named for named in (facts.wanted.model_named, facts.wanted.draft_named) if named]
     if not models:
         raise NotApplicable("no command names a model")
-    for given in models:
-        name = instance_of(facts, given)
-        if name is None:
-            local = given.startswith(("/", "./", "../", "~"))
-            what = "is not here" if local else "is not on this disk; the start would download it"
-            yield Problem(f"{given} {what}", (path_of("model[].path", given),),
-                          "" if local else f"hf download {given}", ERROR if local else WARNING)  # fmt: skip
+    for _, given, revision in models:
+        if "://" in given:
+            continue  # the engine loads it from there by itself
+        name = instance_of(facts, given, revision)
+        if name is None or is_missing(facts, given, revision):
+            yield _missing(given, revision)
             continue
         path = path_of("model[].weights_bytes", name)
         reading = facts.reading(path)
         dummy = facts.wanted.option("load_format") == "dummy"
         if isinstance(reading, Unavailable) and reading.why is Why.ABSENT and not dummy:
             yield Problem(f"{given} is not whole: {reading.detail}", (path,), "Download it again.")
+
+
+def _missing(given: str, revision: str) -> Problem:
+    path = (path_of("model[].path", given),)
+    if given.startswith(("/", "./", "../", "~")):
+        return Problem(f"{given} is not here", path)
+    what, how = (f" in its revision {revision}", f" --revision {revision}") if revision else ("", "")
+    text = f"{given} is not on this disk{what}; the start would download it"
+    return Problem(text, path, f"hf download {given}{how}", WARNING)

@@ -20,13 +20,12 @@ USES = ("model[].revision",)
 
 def judge(facts: Facts) -> Iterable[Problem]:
     """Yield what is wrong."""
-    asked = {facts.wanted.model: facts.wanted.option("revision"),
-             facts.wanted.draft: facts.wanted.option("speculative_draft_model_revision")}  # fmt: skip
-    pinned = {model: revision for model, revision in asked.items() if model and revision and _is_commit(revision)}
+    models = [named for named in (facts.wanted.model_named, facts.wanted.draft_named) if named]
+    pinned = [named for named in models if _is_commit(named.revision)]
     if not pinned:
         raise NotApplicable("no command pins a model's commit")
-    for model, revision in pinned.items():
-        path = path_of("model[].revision", instance_of(facts, model) or model)
+    for _, model, revision in pinned:
+        path = path_of("model[].revision", instance_of(facts, model, revision) or model)
         found = facts.value(path)
         if isinstance(found, str) and not found.startswith(revision):
             yield Problem(f"{model} is {found[:12]} on this disk, the command asks for {revision[:12]}", (path,))

@@ -16,7 +16,8 @@ _DRAFT = re.compile(r"eagle|medusa|mtp|nextn|draft|speculator", re.IGNORECASE)
 
 def draft_name(facts: Facts, setting: Setting) -> str:
     """The instance under which the draft is recorded; empty where none is."""
-    given = str(setting.arguments.get("speculative_draft_model_path") or "")
+    arguments = setting.arguments
+    given = str(arguments.get("speculative_draft_model_path") or arguments.get("speculative_config.model") or "")
     names = [instances_of(path)[0] for path in facts.values("model[].config")]
     for name in names:
         place = str(facts.get(path_of("model[].path", name)) or "")
@@ -49,9 +50,15 @@ def is_moe(facts: Facts) -> bool:
 
 
 def is_dense(facts: Facts, setting: Setting) -> bool:
-    """Whether what is served is known to have no experts."""
-    configs = [facts.get(path_of("model[].config", name)) for name in target_names(facts, setting)]
-    return bool(configs) and not any(map(_has_experts, configs))
+    """Whether what is served is known to have no experts: it is recorded, or nothing else can be it."""
+    given = [setting.arguments.get(name) for name in ("model_path", "model", "model_config.model")]
+    asked = next((str(value).rstrip("/") for value in given if value), "")
+    others = target_names(facts, setting)
+    served = [n for n in others if asked in (n, facts.get(path_of("model[].path", n)))] if asked else others
+    if len(served) != 1:
+        return False
+    config = facts.get(path_of("model[].config", served[0]))
+    return isinstance(config, dict) and not _has_experts(config)
 
 
 def _has_experts(config: Json) -> bool:

@@ -541,3 +541,33 @@ case(
     {"server[0].argument[moe_runner_backend]": "auto"},
     {"server[0].argument[moe_runner_backend]": "triton"},
 )
+RUNNER = (
+    {"server[0].argument[moe_runner_backend]": "auto"},
+    {"server[0].argument[moe_runner_backend]": "triton"},
+)
+SERVED = {**TWO, "server[0].argument[model_path]": "/m/served"}
+case(
+    "not_in_use",
+    "a tokenizer's directory alone",
+    {**SERVED, "model[t].path": "/m/t", "model[t].config": TARGET},
+    *RUNNER,
+)
+case(
+    "not_in_use",
+    "no experts, beside a tokenizer's directory",
+    {**SERVED, "model[t].path": "/m/t", "model[t].config": {"num_experts": 8}, "model[served].path": "/m/served",
+     "model[served].config": TARGET},
+    *RUNNER,
+    Clue,
+    "no experts",
+    "moe_runner",
+    weight=-STRONG,
+)  # fmt: skip
+case("not_in_use", "several, and none is named", {**TWO, "model[a].config": TARGET, "model[b].config": TARGET}, *RUNNER)
+case(
+    "not_in_use",
+    "vLLM's draft, and the target was not recorded",
+    {**TWO, "server[0].argument[speculative_config.model]": "/m/small", "model[small].path": "/m/small",
+     "model[small].config": TARGET},
+    *RUNNER,
+)  # fmt: skip
