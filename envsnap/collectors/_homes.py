@@ -9,6 +9,14 @@ from dataclasses import dataclass
 from envsnap.host import Host
 from envsnap.reading import Missing, Why
 
+HUB_VARIABLES = {
+    "HF_HUB_CACHE": "",
+    "HUGGINGFACE_HUB_CACHE": "",
+    "HF_HOME": "hub",
+    "XDG_CACHE_HOME": "huggingface/hub",
+}
+"""Variables that say where Hugging Face models are kept, the first that is set -> what is below it."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -60,5 +68,4 @@ def placed(host: Host, environ: Mapping[str, str], variables: Mapping[str, str],
 
 def hub(host: Host, environ: Mapping[str, str], cwd: str = "") -> Place:
     """Where Hugging Face models are kept."""
-    variables = {"HF_HUB_CACHE": "", "HUGGINGFACE_HUB_CACHE": "", "HF_HOME": "hub", "XDG_CACHE_HOME": "huggingface/hub"}
-    return placed(host, environ, variables, "~/.cache/huggingface/hub", cwd)
+    return placed(host, environ, HUB_VARIABLES, "~/.cache/huggingface/hub", cwd)

@@ -17,7 +17,7 @@ from envsnap.collectors._model_names import named_in
 from envsnap.collectors._model_places import Asked, Model, Standpoint, located
 from envsnap.host import Host, value_of
 from envsnap.keys import At, Effect, Key, Kind, Lever, Type, path_of
-from envsnap.reading import Found, Json, Missing, Unavailable, Value, Why, attempt
+from envsnap.reading import Error, Found, Json, Missing, Unavailable, Value, Why, attempt
 from envsnap.scope import Scope
 from envsnap.workers import exec_env
 from envsnap.workers.tree import SHELL, Group, Process, of_interest, table
@@ -90,11 +90,14 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
         raise Missing(Why.CLOBBERED, "a title covers the command line that may name a model; name it with --model")
 
 
-def _named_by_user(host: Host, scope: Scope) -> Iterator[tuple[Asked, Standpoint]]:
+def _named_by_user(host: Host, scope: Scope) -> Iterator[tuple[Asked, Standpoint | Found]]:
     """As the processes of interest would find them, since they load them; NAME@REVISION unless a file is called so."""
     if not scope.models:
         return
     theirs = attempt(environ_of, host, scope)
+    if isinstance(theirs, Unavailable) and theirs.why is Why.NOT_SUPPORTED:  # they see other files
+        yield from ((Asked(given), theirs) for given in scope.models)
+        return
     standpoint = Standpoint(str(host.self()["cwd"]), theirs.value if isinstance(theirs, Value) else host.environ())
     for given in scope.models:
         name, _, revision = given.rpartition("@")
@@ -116,7 +119,7 @@ def _groups(host: Host, scope: Scope) -> tuple[Group, ...]:
         return ()
 
 
-def _named_by_processes(host: Host, groups: Sequence[Group]) -> Iterator[tuple[Asked, Standpoint | Unavailable]]:
+def _named_by_processes(host: Host, groups: Sequence[Group]) -> Iterator[tuple[Asked, Standpoint | Found]]:
     """The models on the command lines of the processes of interest, and of those that started them."""
     for process in (p for group in groups for p in (*group.members, *reversed(group.chain))):
         if process.zombie or process.retitled or not (named := named_in(process.argv)):
@@ -125,18 +128,19 @@ def _named_by_processes(host: Host, groups: Sequence[Group]) -> Iterator[tuple[A
         yield from ((Asked(one.model, one.revision), standpoint) for one in named)
 
 
-def _standpoint(host: Host, process: Process) -> Standpoint | Unavailable:
+def _standpoint(host: Host, process: Process) -> Standpoint | Found:
     """From where a process sees its files: by its own directory, environment and mounts."""
     proc = f"/proc/{process.pid}"
     cwd, theirs, ours = host.found([["link", f"{proc}/cwd"], ["link", f"{proc}/ns/mnt"], ["link", "/proc/self/ns/mnt"]])
     environ = exec_env.read_all(host, [process])[process.pid]
-    unread = next((f for f in (cwd, theirs, environ) if isinstance(f, Unavailable)), None)
-    if unread:
-        return Unavailable(unread.why, "which files its process sees cannot be read; name it with --model")
+    if error := next((found for found in (cwd, theirs) if isinstance(found, Error)), None):
+        return error
+    if isinstance(environ, Unavailable) or not isinstance(cwd, Value) or not isinstance(theirs, Value):
+        why = next(found.why for found in (environ, cwd, theirs) if isinstance(found, Unavailable))
+        return Unavailable(why, "which files its process sees cannot be read; name it with --model")
     if isinstance(ours, Value) and theirs != ours:
         return Unavailable(Why.NOT_SUPPORTED, "its process is in another mount namespace; capture inside it")
-    assert not isinstance(environ, Unavailable)
-    return Standpoint(str(value_of(cwd)), environ)
+    return Standpoint(str(cwd.value), environ)
 
 
 def _is_covered(group: Group) -> bool:

@@ -13,6 +13,9 @@ from envsnap.integrations.trees import Trees, is_own, is_standard
 ENGINES = ("sglang", "vllm", "tensorrt_llm", "sgl_kernel")
 """Packages whose files are hashed wherever they lie."""
 
+_PROGRAMS = ("__main__", "__mp_main__")
+"""The program's own module, which is no package: its file is one of the files. The second stands in spawned workers."""
+
 MAX_MODULES = 20_000
 MAX_FILE_BYTES = 4 << 20
 MAX_TOTAL_BYTES = 256 << 20
@@ -53,10 +56,10 @@ class Code:
         """{"count", "packages": {NAME: {"origin", "files", "elsewhere", "hash"}}, "files": {FILE: blob}, "newer"}.
 
         A package's `files` are relative to its `origin`; modules that do not lie where their name says are
-        `elsewhere`, by name. `hash` stands for the content of the modules loaded `at_start`: what is loaded later
-        depends on what was asked of the process. The outer `files` are those of the recorded trees with Git's name of
-        their content; `newer` are hashed files that have changed on disk since this process was started. The standard
-        library and envsnap are left out.
+        `elsewhere`, by name; the program itself is no package. `hash` stands for the content of the modules loaded
+        `at_start`: what is loaded later depends on what was asked of the process. The outer `files` are those of the
+        recorded trees with Git's name of their content; `newer` are hashed files that have changed on disk since this
+        process was started. The standard library and envsnap are left out.
         """
         self._started = self._started or started()
         for name, module in list(sys.modules.items())[:MAX_MODULES]:
@@ -78,15 +81,18 @@ class Code:
         if is_standard(file) or is_own(file):
             return
         top = name.partition(".")[0]
+        recorded = self.trees.holds_real(file)
+        hashed = file.endswith(".py") and (recorded or top in ENGINES)
+        blob = self._blob(file) if hashed else ""
+        if hashed and recorded:
+            self._files[file] = blob
+        if name in _PROGRAMS:
+            return
         if top not in self._packages:
             self._packages[top] = Package(self._origin(top, file))
         self._packages[top].add(name, file)
-        recorded = self.trees.holds_real(file)
-        if file.endswith(".py") and (recorded or top in ENGINES):
-            blob = self._blob(file)
+        if hashed:
             self._packages[top].blobs[name] = blob
-            if recorded:
-                self._files[file] = blob
 
     def _origin(self, top: str, file: str) -> str:
         """Where a package lies: its directory, or the file of a module that is none."""

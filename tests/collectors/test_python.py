@@ -321,7 +321,10 @@ def test_a_process_that_sees_other_files_is_not_described_by_ours(venv: Venv) ->
         try:
             assert child.stdout
             child.stdout.readline()
-            for name in ("python", "packages", "libraries", "caches", "models"):
+            models = capture(Scope(pids=(child.pid,), models=("/",)), only=["models"]).sections["models"]
+            assert "mount namespace" in models.unavailable["model[/]"].detail
+            assert not models.values
+            for name in ("python", "packages", "libraries", "caches"):
                 section = capture(Scope(pids=(child.pid,), models=("a",)), only=[name]).sections[name]
                 assert (section.status, section.values) == ("unavailable", {})
                 assert "mount namespace" in section.reason

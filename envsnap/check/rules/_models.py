@@ -4,9 +4,31 @@ from __future__ import annotations
 
 import re
 
-from envsnap.check.facts import Facts
+from envsnap.check.facts import Facts, NotApplicable
+from envsnap.collectors._homes import HUB_VARIABLES
+from envsnap.collectors._model_names import Named
 from envsnap.keys import path_of
 from envsnap.reading import Json, Unavailable
+
+
+def models_at_hand(facts: Facts) -> list[Named]:
+    """The model that a command serves and its draft, as far as they were looked for where it will look.
+
+    Raises: NotApplicable.
+    """
+    named = [named for named in (facts.wanted.model_named, facts.wanted.draft_named) if named]
+    if not named:
+        raise NotApplicable("no command names a model")
+    moved = next((name for name in HUB_VARIABLES if name in facts.wanted.environment), "")
+    at_hand = [n for n in named if "://" not in n.model and (is_local(n.model) or not moved)]
+    if not at_hand:
+        raise NotApplicable(f"the command's own {moved} says where" if moved else "the engine loads it from an address")
+    return at_hand
+
+
+def is_local(given: str) -> bool:
+    """Whether a model is surely a directory or file, and no name on the hub."""
+    return given.startswith(("/", "./", "../", "~"))
 
 
 def instance_of(facts: Facts, given: str, revision: str = "") -> str | None:

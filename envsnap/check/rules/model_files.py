@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from envsnap.check.facts import ERROR, WARNING, Facts, NotApplicable, Problem
-from envsnap.check.rules._models import instance_of, is_missing
+from envsnap.check.facts import ERROR, WARNING, Facts, Problem
+from envsnap.check.rules._models import instance_of, is_local, is_missing, models_at_hand
 from envsnap.keys import path_of
 from envsnap.reading import Unavailable, Why
 
@@ -22,12 +22,7 @@ ABSENCE_IS_JUDGED = True
 
 def judge(facts: Facts) -> Iterable[Problem]:
     """Yield what is wrong."""
-    models = [named for named in (facts.wanted.model_named, facts.wanted.draft_named) if named]
-    if not models:
-        raise NotApplicable("no command names a model")
-    for _, given, revision in models:
-        if "://" in given:
-            continue  # the engine loads it from there by itself
+    for _, given, revision in models_at_hand(facts):
         name = instance_of(facts, given, revision)
         if name is None or is_missing(facts, given, revision):
             yield _missing(given, revision)
@@ -41,7 +36,7 @@ def judge(facts: Facts) -> Iterable[Problem]:
 
 def _missing(given: str, revision: str) -> Problem:
     path = (path_of("model[].path", given),)
-    if given.startswith(("/", "./", "../", "~")):
+    if is_local(given):
         return Problem(f"{given} is not here", path)
     what, how = (f" in its revision {revision}", f" --revision {revision}") if revision else ("", "")
     text = f"{given} is not on this disk{what}; the start would download it"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from envsnap.check.facts import WARNING, Facts, NotApplicable, Problem
-from envsnap.check.rules._models import instance_of
+from envsnap.check.rules._models import instance_of, models_at_hand
 from envsnap.keys import path_of
 
 CODE = "model_revision"
@@ -20,8 +20,7 @@ USES = ("model[].revision",)
 
 def judge(facts: Facts) -> Iterable[Problem]:
     """Yield what is wrong."""
-    models = [named for named in (facts.wanted.model_named, facts.wanted.draft_named) if named]
-    pinned = [named for named in models if _is_commit(named.revision)]
+    pinned = [named for named in models_at_hand(facts) if _is_commit(named.revision)]
     if not pinned:
         raise NotApplicable("no command pins a model's commit")
     for _, model, revision in pinned:
