@@ -41,9 +41,8 @@ def named_in(argv: Sequence[str]) -> list[Named]:
 
     Knows the options of SGLang and vLLM in both their spellings, `serve MODEL`, and vLLM's speculative JSON.
     """
-    words = {
-        option: value for option, value in _words(argv) if _is_value(value)
-    }  # of an option's values the last counts
+    # NOTE: of several values of one option the last counts.
+    words = {option: value for option, value in _words(argv) if _is_value(value)}
     named = []
     for option, value in words.items():
         if option in REVISIONS:
