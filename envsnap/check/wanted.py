@@ -24,8 +24,6 @@ _PORTS = {"sglang": 30000, "vllm": 8000}
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)\Z", re.DOTALL)
 _PROGRAM = re.compile(r"(?:.*/)?(?:python[0-9.]*|sglang|vllm)\Z")
 _WRAPPERS = {"env", "exec", "nice", "nohup", "setsid", "stdbuf", "time"}
-_DRAFTS = {"--speculative-draft-model-path", "--speculative-draft-model", "--speculative-model",
-           "--speculative-config.model", "--speculative-config", "-sc"}  # fmt: skip
 
 
 class NoCommand(Exception):
@@ -101,17 +99,17 @@ class Wanted:
     @property
     def models_with_revisions(self) -> tuple[str, ...]:
         """All models that it names, those of which it names a revision as NAME@REVISION."""
-        return tuple(dict.fromkeys(f"{n.model}@{n.revision}" if n.revision else n.model for n in self._models))
+        return tuple(dict.fromkeys(n.typed for n in self._models))
 
     @property
     def model_named(self) -> Named | None:
         """The model that it serves, with the option and the revision."""
-        return next((n for n in self._models if n.option not in _DRAFTS and "token" not in n.option), None)
+        return next((n for n in self._models if n.what == "model"), None)
 
     @property
     def draft_named(self) -> Named | None:
         """The draft model of speculative decoding, with the option and the revision."""
-        return next((n for n in self._models if n.option in _DRAFTS), None)
+        return next((n for n in self._models if n.what == "draft"), None)
 
     @property
     def model(self) -> str:

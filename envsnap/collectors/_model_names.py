@@ -15,7 +15,7 @@ REVISIONS = {
     "serve": ("--revision",),
     "--speculative-draft-model-path": ("--speculative-draft-model-revision",),
     "--speculative-draft-model": ("--speculative-draft-model-revision",),
-    "--speculative-model": ("--speculative-draft-model-revision",),
+    "--speculative-model": (),
     "--speculative-config.model": ("--speculative-config.revision",),
     "--tokenizer-path": ("--revision",),
     "--tokenizer": ("--tokenizer-revision", "--revision"),
@@ -29,11 +29,26 @@ _ENGINE = re.compile(r"(^|[/.])(vllm|sglang)(\.|\Z)")
 
 
 class Named(NamedTuple):
-    """A model, the option that names it, and its revision; empty where none is asked for."""
+    """A directory, a file or a name on the hub, the option that names it, and its revision: a branch, tag or commit.
+
+    Without a revision main is meant; what is no name on the hub has none.
+    """
 
     option: str
     model: str
     revision: str = ""
+
+    @property
+    def typed(self) -> str:
+        """NAME@REVISION, or NAME where no revision is asked for."""
+        return f"{self.model}@{self.revision}" if self.revision else self.model
+
+    @property
+    def what(self) -> str:
+        """What of a server it is: `model`, `draft` or `tokenizer`."""
+        if "speculative" in self.option or self.option in _JSON_OPTIONS:
+            return "draft"
+        return "tokenizer" if "tokenizer" in self.option else "model"
 
 
 def named_in(argv: Sequence[str]) -> list[Named]:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from envsnap.collectors._homes import expanded, hub
+from envsnap.collectors._model_names import Named
 from envsnap.host import Host
-from envsnap.reading import Missing, Value, Why, attempt
+from envsnap.reading import Found, Missing, Unavailable, Value, Why, attempt
 
 _HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?\Z")
 _IN_HUB = re.compile(r"/models--([^/]+)/snapshots/([^/]+)\Z")
@@ -29,15 +30,6 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A model as somebody asks for it: a directory, a file, or a name on the hub."""
-
-    given: str
-    revision: str = ""
-    """A branch, tag or commit on the hub; empty: main. What is no name on the hub has none."""
-
-
-@dataclass(frozen=True)
 class Standpoint:
     """Who asks: the working directory, where relative paths begin, and the environment, which says where the hub is."""
 
@@ -45,15 +37,15 @@ class Standpoint:
     environ: Mapping[str, str]
 
 
-def located(host: Host, asked: Asked, standpoint: Standpoint) -> Model:
+def located(host: Host, asked: Named, standpoint: Standpoint) -> Model:
     """A directory or file, as the engines try first, else the hub's cache. Raises: Missing."""
-    given, environ, cwd = asked.given, standpoint.environ, standpoint.cwd
+    given, environ, cwd = asked.model, standpoint.environ, standpoint.cwd
     if not given:
         raise Missing(Why.ABSENT, "an empty name")
     if "://" in given:
         raise Missing(Why.NOT_SUPPORTED, "an address, from which the engine loads it by itself")
     path = expanded(host, given, environ, cwd)
-    stat = host.found([["stat", path]])[0]
+    stat = _readable(host.found([["stat", path]])[0])
     if isinstance(stat, Value) and stat.value["type"] == "dir":
         return _in_directory(host, path)
     if isinstance(stat, Value) and stat.value["type"] == "file":
@@ -64,7 +56,8 @@ def located(host: Host, asked: Asked, standpoint: Standpoint) -> Model:
     folder = f"{place}/models--{given.replace('/', '--')}"
     wanted = asked.revision or "main"
     ref, snapshots = host.found([["read", f"{folder}/refs/{wanted}", 4096], ["list", f"{folder}/snapshots"]])
-    present = snapshots.value if isinstance(snapshots, Value) else []
+    listed = _readable(snapshots)
+    present = listed.value if isinstance(listed, Value) else []
     revision = str(ref.value).strip() if isinstance(ref, Value) else asked.revision
     if not revision and len(present) == 1:
         revision = present[0]
@@ -73,6 +66,13 @@ def located(host: Host, asked: Asked, standpoint: Standpoint) -> Model:
         what = f"{len(present)} revisions but not {which}" if present else "nothing"
         raise Missing(Why.ABSENT, f"no directory {path}, and {place} holds {what} of {given}")
     return Model(given, f"{folder}/snapshots/{revision}", revision)
+
+
+def _readable(found: Found) -> Found:
+    """What was found. Raises: Missing where nobody may look, which does not mean that nothing is there."""
+    if isinstance(found, Unavailable) and found.why is Why.DENIED:
+        raise Missing(found.why, found.detail)
+    return found
 
 
 def _in_directory(host: Host, path: str) -> Model:

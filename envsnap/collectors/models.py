@@ -13,8 +13,8 @@ from dataclasses import replace
 from envsnap import cache
 from envsnap.cache import Cache
 from envsnap.collectors._interpreter import environ_of
-from envsnap.collectors._model_names import named_in
-from envsnap.collectors._model_places import Asked, Model, Standpoint, located
+from envsnap.collectors._model_names import Named, named_in
+from envsnap.collectors._model_places import Model, Standpoint, located
 from envsnap.host import Host, value_of
 from envsnap.keys import At, Effect, Key, Kind, Lever, Type, path_of
 from envsnap.reading import Error, Found, Json, Missing, Unavailable, Value, Why, attempt
@@ -76,12 +76,11 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
     with cache.opened(host, scope, "models") as held:
         for asked, standpoint in wanted:
             found = attempt(located, host, asked, standpoint) if isinstance(standpoint, Standpoint) else standpoint
-            typed = f"{asked.given}@{asked.revision}" if asked.revision else asked.given
             if not isinstance(found, Value):
-                missing.setdefault(typed, found)
+                missing.setdefault(asked.typed, found)
             elif (model := found.value).place not in names.values():
                 # NOTE: two directories may have one name, and one name two revisions.
-                name = next(n for n in (model.name, typed, model.place) if n not in names)
+                name = next(n for n in (model.name, asked.typed, model.place) if n not in names)
                 names[name] = model.place
                 yield from _model(host, replace(model, name=name), held)
     for typed, found in missing.items():
@@ -90,22 +89,26 @@ def collect(host: Host, scope: Scope) -> Iterator[tuple[str, Found]]:
         raise Missing(Why.CLOBBERED, "a title covers the command line that may name a model; name it with --model")
 
 
-def _named_by_user(host: Host, scope: Scope) -> Iterator[tuple[Asked, Standpoint | Found]]:
+def _named_by_user(host: Host, scope: Scope) -> Iterator[tuple[Named, Standpoint | Found]]:
     """As the processes of interest would find them, since they load them; NAME@REVISION unless a file is called so."""
     if not scope.models:
         return
     theirs = attempt(environ_of, host, scope)
     if isinstance(theirs, Unavailable) and theirs.why is Why.NOT_SUPPORTED:  # they see other files
-        yield from ((Asked(given), theirs) for given in scope.models)
+        yield from ((Named(_OPTION, given), theirs) for given in scope.models)
         return
     standpoint = Standpoint(str(host.self()["cwd"]), theirs.value if isinstance(theirs, Value) else host.environ())
     for given in scope.models:
         name, _, revision = given.rpartition("@")
-        whole = not name or not revision or "://" in given
-        if whole or isinstance(attempt(located, host, Asked(given), standpoint), Value):
-            yield Asked(given), standpoint
+        whole = Named(_OPTION, given)
+        single = not name or not revision or "://" in given
+        if single or isinstance(attempt(located, host, whole, standpoint), Value):
+            yield whole, standpoint
         else:
-            yield Asked(name, revision), standpoint
+            yield Named(_OPTION, name, revision), standpoint
+
+
+_OPTION = "--model"
 
 
 def _groups(host: Host, scope: Scope) -> tuple[Group, ...]:
@@ -119,13 +122,13 @@ def _groups(host: Host, scope: Scope) -> tuple[Group, ...]:
         return ()
 
 
-def _named_by_processes(host: Host, groups: Sequence[Group]) -> Iterator[tuple[Asked, Standpoint | Found]]:
+def _named_by_processes(host: Host, groups: Sequence[Group]) -> Iterator[tuple[Named, Standpoint | Found]]:
     """The models on the command lines of the processes of interest, and of those that started them."""
     for process in (p for group in groups for p in (*group.members, *reversed(group.chain))):
         if process.zombie or process.retitled or not (named := named_in(process.argv)):
             continue
         standpoint = _standpoint(host, process)
-        yield from ((Asked(one.model, one.revision), standpoint) for one in named)
+        yield from ((one, standpoint) for one in named)
 
 
 def _standpoint(host: Host, process: Process) -> Standpoint | Found:

@@ -200,7 +200,8 @@ def revisions(changes: Sequence[Change], sides: Sides) -> Ends:
 def _revision_option(name: str, side: Side) -> str:
     """The option that says which commit of a model this side's server takes."""
     words = [word for held in _typed(side).values() for word in held]
-    for option, given, _ in named_in(words):
-        if option in REVISIONS and given.rstrip("/").endswith(name):
-            return REVISIONS[option][0].lstrip("-").replace("-", "_")
+    for named in named_in(words):
+        # NOTE: a tokenizer's is that of the model too, or its default.
+        if named.what != "tokenizer" and named.model.rstrip("/").endswith(name):
+            return next(iter(REVISIONS.get(named.option, ())), "").lstrip("-").replace("-", "_")
     return ""

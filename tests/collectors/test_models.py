@@ -428,6 +428,18 @@ def test_a_launcher_names_the_models_of_a_worker_with_a_title(model: Path, spawn
     assert section_of_titled(Scope(pids=(worker,))).values["model[kimi-draft].config"] == CONFIG
 
 
+def test_what_may_not_be_looked_at_is_not_absent() -> None:
+    denied = ["missing", "denied", "Permission denied"]
+
+    class Denies(FakeHost):
+        def ask(self, requests: Any) -> Any:
+            return [denied if r[0] in ("stat", "list") else a for r, a in zip(requests, super().ask(requests))]
+
+    replies: dict[tuple[Any, ...], Any] = {("self",): LiveHost().self(), ("environ",): {"HOME": "/root"}}
+    found = section_of("models", Scope(models=("/m/secret", "org/name")), Denies({}, replies=replies))
+    assert {found.unavailable[f"model[{name}]"].why for name in ("/m/secret", "org/name")} == {Why.DENIED}
+
+
 def test_nothing_named_is_nothing_found() -> None:
     assert section().values == {}
     assert section().complete

@@ -377,6 +377,19 @@ def test_a_model_that_an_option_names_is_set_by_that_option_alone(tmp_path: Path
     assert ends == [("--speculative-draft-model-path", place) for place in typed]
 
 
+def test_a_tokenizer_has_no_revision_of_its_own(tmp_path: Path) -> None:
+    """SGLang takes the model's for both: to set it would set more than differs."""
+    values: list[dict[str, Json]] = []
+    for commit in ("a" * 40, "b" * 40):
+        (place := tmp_path / "snapshots" / commit).mkdir(parents=True)
+        values.append({"model[acme/tok].revision": commit, "model[acme/tok].path": str(place)})
+    command = ("sglang", "serve", "--model-path", "acme/base", "--tokenizer-path", "acme/tok")
+    fast, slow = (replace(side, runs=(replace(side.runs[0], server=command),)) for side in sides(values[0], values[1]))
+    switches, manual = made(tmp_path, fast, slow)
+    assert not switches
+    assert "no option of the server's command names a revision" in next(iter(manual.values())).reason
+
+
 def test_a_directory_takes_no_revision(tmp_path: Path) -> None:
     """An engine that is given a directory loads what is in it, whatever revision is asked for."""
     (place := tmp_path / "eagle").mkdir()

@@ -26,7 +26,7 @@ def judge(facts: Facts) -> Iterable[Problem]:
         raise NotApplicable("no command asks for speculative decoding")
     if not wanted.draft_named:
         raise NotApplicable(f"{wanted.algorithm} here needs no draft model")
-    path, draft = config_of(facts, wanted.draft, wanted.draft_named.revision)
+    path, draft = config_of(facts, wanted.draft_named)
     if draft is None:
         raise NotApplicable(f"the configuration of {wanted.draft} is not on this disk")
     architectures = draft.get("architectures")
@@ -38,7 +38,7 @@ def judge(facts: Facts) -> Iterable[Problem]:
     if wanted.algorithm == "EAGLE3" and names and not eagle3 and "eagle" not in " ".join(names).lower():
         yield Problem(f"the draft {wanted.draft} does not call itself an EAGLE-3 head ({names[0]})", (path,),
                       severity=WARNING)  # fmt: skip
-    _, model = config_of(facts, wanted.model, wanted.model_named.revision) if wanted.model_named else ("", None)
+    _, model = config_of(facts, wanted.model_named) if wanted.model_named else ("", None)
     if model is not None:
         yield from _sizes(wanted.draft, draft, model, path)
 

@@ -23,11 +23,12 @@ def judge(facts: Facts) -> Iterable[Problem]:
     pinned = [named for named in models_at_hand(facts) if _is_commit(named.revision)]
     if not pinned:
         raise NotApplicable("no command pins a model's commit")
-    for _, model, revision in pinned:
-        path = path_of("model[].revision", instance_of(facts, model, revision) or model)
+    for named in pinned:
+        path = path_of("model[].revision", instance_of(facts, named) or named.model)
         found = facts.value(path)
-        if isinstance(found, str) and not found.startswith(revision):
-            yield Problem(f"{model} is {found[:12]} on this disk, the command asks for {revision[:12]}", (path,))
+        if isinstance(found, str) and not found.startswith(named.revision):
+            asked = named.revision[:12]
+            yield Problem(f"{named.model} is {found[:12]} on this disk, the command asks for {asked}", (path,))
 
 
 def _is_commit(text: str) -> bool:

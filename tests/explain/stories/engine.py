@@ -144,19 +144,18 @@ case(
     "4 candidates",
     "eagle_topk",
 )
+DRIVER_AND_EXPERTS = (
+    {"server[0].argument[moe_runner_backend]": "triton_kernel", "nvml.driver_version": "580.95"},
+    {"server[0].argument[moe_runner_backend]": "triton", "nvml.driver_version": "595.10"},
+)
 case(
     "resolved_otherwise",
     "a driver",
     TWO,
-    {"server[0].argument[moe_runner_backend]": "triton_kernel", "nvml.driver_version": "580.95"},
-    {"server[0].argument[moe_runner_backend]": "triton", "nvml.driver_version": "595.10"},
+    *DRIVER_AND_EXPERTS,
     Together,
     "driver changed",
     "driver_version",
-)
-DRIVER_AND_EXPERTS = (
-    {"server[0].argument[moe_runner_backend]": "triton_kernel", "nvml.driver_version": "580.95"},
-    {"server[0].argument[moe_runner_backend]": "triton", "nvml.driver_version": "595.10"},
 )
 case(
     "resolved_otherwise",
@@ -505,12 +504,15 @@ case(
     {},
     ranks(2, {"worker[{r}].env[SGLANG_X]": "1"}),
 )
+RUNNER = (
+    {"server[0].argument[moe_runner_backend]": "auto"},
+    {"server[0].argument[moe_runner_backend]": "triton"},
+)
 case(
     "not_in_use",
     "no experts",
     {**TWO, "model[m].config": TARGET},
-    {"server[0].argument[moe_runner_backend]": "auto"},
-    {"server[0].argument[moe_runner_backend]": "triton"},
+    *RUNNER,
     Clue,
     "no experts",
     "moe_runner",
@@ -531,19 +533,13 @@ case(
     "not_in_use",
     "experts of the part that is the language model's",
     {**TWO, "model[m].config": {"text_config": {"num_experts": 128}}},
-    {"server[0].argument[moe_runner_backend]": "auto"},
-    {"server[0].argument[moe_runner_backend]": "triton"},
+    *RUNNER,
 )
 case(
     "not_in_use",
     "a draft without experts, and nobody knows the target",
     {**TWO, **SPECULATIVE, "model[eagle].config": HEAD3},
-    {"server[0].argument[moe_runner_backend]": "auto"},
-    {"server[0].argument[moe_runner_backend]": "triton"},
-)
-RUNNER = (
-    {"server[0].argument[moe_runner_backend]": "auto"},
-    {"server[0].argument[moe_runner_backend]": "triton"},
+    *RUNNER,
 )
 SERVED = {**TWO, "server[0].argument[model_path]": "/m/served"}
 case(

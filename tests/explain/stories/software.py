@@ -389,6 +389,7 @@ case(
 )
 
 CHUNKS = {"server[0].argument[chunked_prefill_size]": 8192}, {"server[0].argument[chunked_prefill_size]": 64}
+STILL_WHOLE = CHUNKS[0], {"server[0].argument[chunked_prefill_size]": 2048}
 
 COUNTED = {**ONE, "during.server.prompt_tokens_count": 8590, "during.server.request_count": 10,
            "during.server.cached_prompt_percent": 0.0, "during.server.decode_batch_mean_count": 0.98}  # fmt: skip
@@ -418,8 +419,7 @@ case(
     "prompt_parts",
     "no prompt comes to them",
     COUNTED,
-    {"server[0].argument[chunked_prefill_size]": 8192},
-    {"server[0].argument[chunked_prefill_size]": 2048},
+    *STILL_WHOLE,
     Clue,
     "computed at once on both sides",
     "chunked_prefill_size",
@@ -437,8 +437,7 @@ case(
     "prompt_parts",
     "no prompt comes to them, whatever was in the cache",
     UNCOUNTED,
-    {"server[0].argument[chunked_prefill_size]": 8192},
-    {"server[0].argument[chunked_prefill_size]": 2048},
+    *STILL_WHOLE,
     Clue,
     "computed at once on both sides",
     "chunked_prefill_size",
